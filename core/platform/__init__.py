@@ -1,0 +1,1 @@
+"""The platform contract: what a device brings, and how one platform is chosen."""

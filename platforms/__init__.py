@@ -1,0 +1,1 @@
+"""The built-in platforms, one folder a device. Each uses only what a stranger's package could."""

@@ -1,0 +1,1 @@
+"""Discovery of plugins through entry points. Imports nothing else of this project."""
