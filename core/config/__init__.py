@@ -1,0 +1,1 @@
+"""Configuration: frozen dataclasses, resolved once and never written again."""

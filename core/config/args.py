@@ -1,0 +1,76 @@
+"""What a user may ask of an engine: one source for ``LLM(...)`` and for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from runtime.core.platform.interface import Platform
+
+
+def _arg(group: str, text: str, default: Any, *, cli: bool = True) -> Any:
+    """A field with its help text; ``cli`` False keeps it off the command line."""
+    return field(default=default, metadata={"group": group, "help": text, "cli": cli})
+
+
+@dataclass(frozen=True)
+class EngineArgs:
+    """Arguments of an engine, as the user gave them. None means: not given."""
+
+    model: str = field(
+        metadata={
+            "group": "Model",
+            "help": "Path of a Hugging Face directory or of a GGUF file",
+            "cli": False,
+        }
+    )
+    tokenizer: str | None = _arg("Model", "Tokenizer path, if it is not with the model", None)
+    skip_tokenizer_init: bool = _arg(
+        "Model", "Load no tokenizer: prompts are token ids and outputs have no text", False
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = _arg(
+        "Model", "Dtype of weights and activations; auto is the checkpoint's", "auto"
+    )
+    max_model_len: int | Literal["auto"] | None = _arg(
+        "Model",
+        "Most tokens of prompt and output together; the default is the model's own limit, "
+        "'auto' lowers it to what the memory holds",
+        None,
+    )
+    seed: int = _arg("Model", "Seed of requests that bring none", 0)
+    enforce_eager: bool = _arg("Model", "Never capture graphs", False)
+    load_format: Literal["auto", "safetensors", "gguf", "dummy"] = _arg(
+        "Loading", "Format of the weights; dummy fills them with random values", "auto"
+    )
+    platform: str | Platform | None = _arg(
+        "Platform", "Platform to run on, or an error; the default is the best one found", None
+    )
+    device_id: int = _arg("Platform", "Index of the platform's device", 0)
+    additional_config: Mapping[str, Any] | None = _arg(
+        "Platform", "Settings for plugins, by plugin name", None, cli=False
+    )
+    tensor_parallel_size: int = _arg("Parallel", "Workers that share each layer", 1)
+    block_size: int | None = _arg("KV cache", "Tokens that a KV block holds", None)
+    enable_prefix_caching: bool | None = _arg(
+        "KV cache", "Reuse KV blocks of prompts that begin alike (default: on)", None
+    )
+    kv_cache_dtype: str = _arg("KV cache", "Dtype of the KV cache; auto is the model's", "auto")
+    num_kv_blocks_override: int | None = _arg(
+        "KV cache", "Blocks in the KV cache, whatever the memory holds", None
+    )
+    num_gpu_blocks_override: int | None = _arg(
+        "KV cache", "Another name of --num-kv-blocks-override", None
+    )
+    max_num_batched_tokens: int | None = _arg(
+        "Scheduler", "Tokens that one step may compute (default: 2048)", None
+    )
+    max_num_seqs: int | None = _arg("Scheduler", "Requests that run at once (default: 128)", None)
+    scheduling_policy: Literal["fcfs", "priority"] = _arg(
+        "Scheduler", "Order in which waiting requests are taken", "fcfs"
+    )
+    enable_chunked_prefill: bool = _arg(
+        "Scheduler", "Split long prompts over several steps", True
+    )
+    use_tqdm_on_load: bool = _arg("Loading", "Show a progress bar while loading", True)
