@@ -1,0 +1,1 @@
+"""The engine: from a validated request to its output."""

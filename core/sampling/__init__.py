@@ -1,0 +1,1 @@
+"""Sampling: what a request may ask for, and how tokens are drawn."""
