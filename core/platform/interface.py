@@ -108,6 +108,9 @@ class DeviceRole(Protocol):
     def seed(self, seed: int) -> None:
         """Seed the device's default random generator."""
 
+    def generator(self, index: int = 0) -> torch.Generator:
+        """A new random generator for in-place random ops on the device's tensors."""
+
 
 @runtime_checkable
 class MemoryRole(Protocol):

@@ -1,0 +1,210 @@
+"""From what the user asked to the one frozen configuration: user, then platform, then model."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from runtime.core.config.args import EngineArgs
+from runtime.core.config.runtime import (
+    CacheConfig,
+    LoadConfig,
+    ModelConfig,
+    ParallelConfig,
+    RuntimeConfig,
+    SchedulerConfig,
+    SchedulingPolicy,
+)
+from runtime.core.errors import ConfigError
+from runtime.core.models.registry import ModelRegistry
+from runtime.core.platform.interface import Platform, PlatformCapabilities
+
+if TYPE_CHECKING:
+    from runtime.core.loader.checkpoint import Checkpoint
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MAX_BATCHED_TOKENS = 2048
+DEFAULT_MAX_SEQS = 128
+DEFAULT_MAX_MODEL_LEN = 2048
+"""For a checkpoint that names no limit."""
+
+
+def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) -> RuntimeConfig:
+    """Fill in what the user left open, and refuse what cannot be.
+
+    Raises:
+        ConfigError: a value is out of range or contradicts another; the message names it.
+        ModelLoadError: the architecture is unknown.
+    """
+    model = _model_config(args, platform, checkpoint)
+    cache = _cache_config(args, platform.capabilities)
+    scheduler = _scheduler_config(args, model)
+    config = RuntimeConfig(
+        platform=platform,
+        model=model,
+        load=LoadConfig(args.load_format, args.use_tqdm_on_load),
+        cache=cache,
+        scheduler=scheduler,
+        parallel=_parallel_config(args, platform),
+        additional_config=MappingProxyType(dict(args.additional_config or {})),
+    )
+    return _apply_policy(config, args)
+
+
+def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) -> ModelConfig:
+    hf = checkpoint.config
+    return ModelConfig(
+        model=args.model,
+        tokenizer=args.tokenizer,
+        skip_tokenizer_init=args.skip_tokenizer_init,
+        hf=hf,
+        generation=checkpoint.generation_config,
+        architecture=ModelRegistry.resolve_name(hf.get("architectures", ())),
+        dtype=resolve_dtype(args.dtype, hf, platform),
+        max_model_len=_max_model_len(args, hf),
+        vocab_size=int(hf.vocab_size),
+        seed=args.seed,
+        enforce_eager=args.enforce_eager,
+    )
+
+
+def resolve_dtype(asked: str, hf: Mapping[str, Any], platform: Platform) -> torch.dtype:
+    """The dtype that the model runs in.
+
+    ``auto`` is the checkpoint's own where the platform has it, else the platform's first.
+    """
+    supported = platform.capabilities.dtypes
+    if asked == "auto":
+        stored = str(hf.get("dtype") or hf.get("torch_dtype") or "float32").removeprefix("torch.")
+        name = stored if stored in supported else supported[0]
+        if name != stored:
+            logger.warning(
+                "dtype: the checkpoint is %s, which platform %s does not run; using %s",
+                stored,
+                platform.name,
+                name,
+            )
+    elif asked in supported:
+        name = asked
+    else:
+        raise ConfigError(
+            f"dtype={asked!r} is not one that platform {platform.name!r} runs "
+            f"(auto, {', '.join(supported)})"
+        )
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
+
+
+def _max_model_len(args: EngineArgs, hf: Mapping[str, Any]) -> int:
+    own = hf.get("max_position_embeddings")
+    asked = args.max_model_len
+    if asked is None or asked == "auto":
+        return int(own or DEFAULT_MAX_MODEL_LEN)
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
+        raise ConfigError(f"max_model_len={asked!r} must be a positive integer or 'auto'")
+    if own and asked > int(own):
+        raise ConfigError(
+            f"max_model_len={asked} exceeds the {own} positions the model was made for "
+            "(max_position_embeddings)"
+        )
+    return asked
+
+
+def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> CacheConfig:
+    size = capabilities.kv_block_size if args.block_size is None else args.block_size
+    allowed = capabilities.kv_block_sizes
+    if allowed is not None and size not in allowed:
+        raise ConfigError(f"block_size={size} must be one of {', '.join(map(str, allowed))}")
+    if size < 1 or size & (size - 1):
+        raise ConfigError(f"block_size={size} must be a power of two")
+    if args.kv_cache_dtype not in capabilities.kv_cache_dtypes:
+        choices = ", ".join(capabilities.kv_cache_dtypes)
+        raise ConfigError(f"kv_cache_dtype={args.kv_cache_dtype!r} must be one of {choices}")
+    override, alias = args.num_kv_blocks_override, args.num_gpu_blocks_override
+    if override is not None and alias is not None and override != alias:
+        raise ConfigError(
+            f"num_kv_blocks_override={override} and num_gpu_blocks_override={alias} differ: "
+            "they are one setting"
+        )
+    override = alias if override is None else override
+    if override is not None and override < 1:
+        raise ConfigError(f"num_kv_blocks_override={override} must be at least 1")
+    caching = True if args.enable_prefix_caching is None else args.enable_prefix_caching
+    return CacheConfig(size, caching, override, args.kv_cache_dtype)
+
+
+def _scheduler_config(args: EngineArgs, model: ModelConfig) -> SchedulerConfig:
+    max_seqs = DEFAULT_MAX_SEQS if args.max_num_seqs is None else args.max_num_seqs
+    if max_seqs < 1:
+        raise ConfigError(f"max_num_seqs={max_seqs} must be at least 1")
+    tokens = args.max_num_batched_tokens
+    if tokens is None:
+        tokens = max(DEFAULT_MAX_BATCHED_TOKENS, max_seqs)
+        if not args.enable_chunked_prefill:
+            tokens = max(tokens, model.max_model_len)
+    if tokens < max_seqs:
+        raise ConfigError(
+            f"max_num_batched_tokens={tokens} must be at least max_num_seqs={max_seqs}: "
+            "each running request needs a token a step"
+        )
+    if not args.enable_chunked_prefill and tokens < model.max_model_len:
+        raise ConfigError(
+            f"max_num_batched_tokens={tokens} must be at least max_model_len="
+            f"{model.max_model_len} without chunked prefill"
+        )
+    try:
+        policy = SchedulingPolicy(args.scheduling_policy)
+    except ValueError:
+        choices = ", ".join(SchedulingPolicy)
+        raise ConfigError(
+            f"scheduling_policy={args.scheduling_policy!r} must be one of {choices}"
+        ) from None
+    return SchedulerConfig(tokens, max_seqs, policy, args.enable_chunked_prefill)
+
+
+def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
+    size, available = args.tensor_parallel_size, platform.devices.count()
+    if size != 1:
+        raise ConfigError(
+            f"tensor_parallel_size={size}: this version runs one worker, so it must be 1"
+        )
+    if not 0 <= args.device_id < available:
+        raise ConfigError(
+            f"device_id={args.device_id}: platform {platform.name!r} has {available} device(s)"
+        )
+    return ParallelConfig(size, (args.device_id,))
+
+
+# Fields that a platform's policy may override, and the argument by which the user sets each.
+_OVERRIDABLE: Mapping[str, str] = {
+    "scheduler.max_num_seqs": "max_num_seqs",
+    "scheduler.max_num_batched_tokens": "max_num_batched_tokens",
+    "cache.block_size": "block_size",
+    "cache.enable_prefix_caching": "enable_prefix_caching",
+    "model.max_model_len": "max_model_len",
+}
+
+
+def _apply_policy(config: RuntimeConfig, args: EngineArgs) -> RuntimeConfig:
+    """Take over the platform's overrides of what the user left unset."""
+    overrides = config.platform.policy.config_overrides(config)
+    for path, value in overrides.items():
+        if path not in _OVERRIDABLE:
+            raise ConfigError(
+                f"platform {config.platform.name!r} overrides {path!r}, which no platform may "
+                f"(allowed: {', '.join(_OVERRIDABLE)})"
+            )
+        if getattr(args, _OVERRIDABLE[path]) is not None:
+            continue
+        section, field = path.split(".")
+        changed = dataclasses.replace(getattr(config, section), **{field: value})
+        config = dataclasses.replace(config, **{section: changed})
+        logger.info("platform %s sets %s=%r", config.platform.name, path, value)
+    return config

@@ -1,0 +1,122 @@
+"""The engine core: scheduler and executor in a loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+
+from runtime.core.config.runtime import RuntimeConfig
+from runtime.core.errors import ConfigError
+from runtime.core.kv_cache.spec import (
+    KVCacheGroup,
+    KVCacheLayout,
+    group_layers,
+    longest_that_fits,
+    plan_layout,
+    request_bytes,
+)
+from runtime.core.loader.checkpoint import Checkpoint
+from runtime.core.messages import EngineOutput, EngineRequest
+from runtime.core.runner.executor import Executor, UniprocExecutor
+from runtime.core.scheduler.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+class EngineCore:
+    """Takes validated requests, gives tokens. Knows neither text nor clients."""
+
+    def __init__(
+        self, config: RuntimeConfig, checkpoint: Checkpoint, *, lower_max_model_len: bool = False
+    ) -> None:
+        """Load the model and size the KV cache.
+
+        ``lower_max_model_len``: where the memory does not hold one request of that length, lower
+        it with a warning rather than refuse.
+        """
+        self.executor: Executor = UniprocExecutor(config, checkpoint)
+        groups = group_layers(self.executor.kv_cache_specs())
+        layout, max_model_len = size_cache(
+            config, groups, self.executor, lower_max_model_len=lower_max_model_len
+        )
+        if max_model_len != config.model.max_model_len:
+            model = dataclasses.replace(config.model, max_model_len=max_model_len)
+            config = dataclasses.replace(config, model=model)
+        self.config = config
+        self.executor.initialize_cache(layout, max_model_len)
+        self.scheduler = Scheduler(config, layout)
+        _log_cache(layout, max_model_len, config.scheduler.max_num_batched_tokens)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether any request is unfinished."""
+        return self.scheduler.has_requests
+
+    def add_request(self, request: EngineRequest) -> None:
+        """Queue a request."""
+        self.scheduler.add(request)
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """End requests and free their blocks at once."""
+        self.scheduler.abort(request_ids)
+
+    def step(self) -> list[EngineOutput]:
+        """Run one step and return what it gave."""
+        step = self.scheduler.schedule()
+        try:
+            result = self.executor.execute(step)
+        except BaseException:
+            # Blocks were offered to other requests before they were computed.
+            self.scheduler.kv_cache.reset_prefix_cache()
+            raise
+        return self.scheduler.update(step, result)
+
+    def shutdown(self) -> None:
+        """End the executor."""
+        self.executor.shutdown()
+
+
+def size_cache(
+    config: RuntimeConfig,
+    groups: tuple[KVCacheGroup, ...],
+    executor: Executor,
+    *,
+    lower_max_model_len: bool,
+) -> tuple[KVCacheLayout, int]:
+    """The pools' sizes, and the longest request that they hold up to ``max_model_len``."""
+    length, step_tokens = config.model.max_model_len, config.scheduler.max_num_batched_tokens
+    budget, override = 0, config.cache.num_kv_blocks_override
+    if override is None:
+        # One block a group is reserved, and a request's last block is rarely full.
+        wanted = config.scheduler.max_num_seqs * request_bytes(groups, length, step_tokens)
+        budget = executor.kv_cache_bytes(wanted + sum(group.block_bytes for group in groups))
+    layout = plan_layout(groups, budget, length, step_tokens, override)
+    fitting = longest_that_fits(layout, length, step_tokens)
+    if fitting >= length:
+        return layout, length
+    have = f"{override} blocks" if override is not None else f"{budget / 2**30:.2f} GiB"
+    if fitting < 1:
+        raise ConfigError(f"the KV cache has {have}, which does not hold a single token")
+    if not lower_max_model_len:
+        raise ConfigError(
+            f"max_model_len={length} does not fit: the KV cache has {have}, which holds one "
+            f"request of {fitting} tokens. Pass max_model_len={fitting} or less, or 'auto'"
+        )
+    logger.warning(
+        "max_model_len lowered from %d to %d: the KV cache has %s", length, fitting, have
+    )
+    return layout, fitting
+
+
+def _log_cache(layout: KVCacheLayout, max_model_len: int, step_tokens: int) -> None:
+    needs = [group.spec.max_blocks(max_model_len, step_tokens) for group in layout.groups]
+    full = [(n - 1) / need for n, need in zip(layout.num_blocks, needs, strict=True)]
+    logger.info(
+        "KV cache: %.2f GiB, %s blocks of %s tokens; holds %.1f requests of %d tokens",
+        layout.total_bytes / 2**30,
+        "+".join(str(count - 1) for count in layout.num_blocks),
+        "/".join(str(group.spec.block_size) for group in layout.groups),
+        min(full, default=0.0),
+        max_model_len,
+    )

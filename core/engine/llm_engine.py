@@ -1,0 +1,134 @@
+"""The engine with its two ends: prompts in, outputs out, all in the calling process."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+from runtime.core.config.args import EngineArgs
+from runtime.core.config.resolve import resolve_config
+from runtime.core.engine.core import EngineCore
+from runtime.core.engine.input_processor import InputProcessor, Prompt
+from runtime.core.engine.output_processor import RequestTracker
+from runtime.core.engine.outputs import RequestOutput
+from runtime.core.errors import RequestError
+from runtime.core.loader.open import open_checkpoint
+from runtime.core.messages import EngineRequest
+from runtime.core.ops.registry import resolve_ops
+from runtime.core.platform.select import select_platform
+from runtime.core.sampling.params import SamplingParams
+from runtime.core.tokenizer.interface import Tokenizer
+from runtime.core.tokenizer.load import load_tokenizer
+from runtime.plugins.manager import default_manager
+
+logger = logging.getLogger(__name__)
+
+
+class LLMEngine:
+    """Add requests, step until they are finished."""
+
+    def __init__(self, core: EngineCore, tokenizer: Tokenizer | None) -> None:
+        self.core = core
+        self.config = core.config
+        self.tokenizer = tokenizer
+        self.input_processor = InputProcessor(
+            core.config, tokenizer, core.scheduler.kv_cache.fits_ever
+        )
+        self._trackers: dict[str, RequestTracker] = {}
+        self._parent_of: dict[str, str] = {}
+
+    @classmethod
+    def from_args(cls, args: EngineArgs) -> LLMEngine:
+        """Choose the platform, open the checkpoint, load the model.
+
+        Raises:
+            RuntimeUserError: says in one line what to mend; nothing is left half-loaded.
+        """
+        default_manager().load_general()
+        selection = select_platform(args.platform)
+        logger.info("platform %s", selection.reason)
+        checkpoint = open_checkpoint(args.model, args.load_format)
+        config = resolve_config(args, selection.platform, checkpoint)
+        tokenizer = None if args.skip_tokenizer_init else load_tokenizer(checkpoint, args.tokenizer)
+        selection.platform.load_ops()
+        resolve_ops(selection.platform)
+        lower = args.max_model_len == "auto"
+        return cls(EngineCore(config, checkpoint, lower_max_model_len=lower), tokenizer)
+
+    @property
+    def has_unfinished_requests(self) -> bool:
+        """Whether a step has anything to do."""
+        return bool(self._trackers)
+
+    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams) -> None:
+        """Queue a request.
+
+        Raises:
+            RequestError: it is refused; nothing else changes.
+        """
+        if request_id in self._trackers:
+            raise RequestError(f"request_id={request_id!r} is already in use", "request_id")
+        request, text = self.input_processor.process(request_id, prompt, params)
+        children = self._children(request)
+        tracker = RequestTracker(request_id, text, children, self.tokenizer)
+        self._trackers[request_id] = tracker
+        for child in children:
+            self._parent_of[child.request_id] = request_id
+            self.core.add_request(child)
+
+    def abort(self, request_ids: Iterable[str]) -> list[RequestOutput]:
+        """End requests at once; returns their last outputs. Unknown ids are passed over."""
+        outputs = []
+        for request_id in request_ids:
+            tracker = self._trackers.get(request_id)
+            if tracker is None:
+                continue
+            self.core.abort(tracker.abort())
+            outputs.append(self._retire(tracker))
+        return [output for output in outputs if output is not None]
+
+    def step(self) -> list[RequestOutput]:
+        """Run one step; returns what there is to tell of each request that moved."""
+        moved: dict[str, RequestTracker] = {}
+        for output in self.core.step():
+            tracker = self._trackers[self._parent_of[output.request_id]]
+            if tracker.add(output):
+                self.core.abort([output.request_id])
+            moved[tracker.request_id] = tracker
+        results = []
+        for tracker in moved.values():
+            result = self._retire(tracker) if tracker.finished else tracker.output()
+            if result is not None:
+                results.append(result)
+        return results
+
+    def shutdown(self) -> None:
+        """Let go of the model and its memory."""
+        self.core.shutdown()
+
+    def _retire(self, tracker: RequestTracker) -> RequestOutput | None:
+        for child_id in tracker.streams:
+            del self._parent_of[child_id]
+        del self._trackers[tracker.request_id]
+        return tracker.output()
+
+    def _children(self, request: EngineRequest) -> list[EngineRequest]:
+        """One engine request for each of ``n`` outputs; they share the prompt's cached blocks.
+
+        Greedy outputs would all be the same, and seeded ones too if they shared the seed.
+        """
+        params = request.params
+        if params.n == 1:
+            return [request]
+        children = []
+        for index in range(params.n):
+            seed = None if params.seed is None else params.seed + index
+            # Only the first reports the prompt's log-probabilities.
+            logprobs = params.prompt_logprobs if index == 0 else None
+            own = msgspec.structs.replace(params, n=1, seed=seed, prompt_logprobs=logprobs)
+            child_id = f"{request.request_id}#{index}-{secrets.token_hex(4)}"
+            children.append(msgspec.structs.replace(request, request_id=child_id, params=own))
+        return children

@@ -1,0 +1,48 @@
+"""Host arrays that are mirrored on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from runtime.core.platform.interface import MemoryRole
+
+
+class MirroredBuffer:
+    """A host buffer and a device buffer of one shape, allocated once.
+
+    Steps write into :attr:`host` (the NumPy view of :attr:`host_tensor`) and :meth:`push` the
+    part in use, so that device addresses stay the same from step to step.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, memory: MemoryRole
+    ) -> None:
+        self.host_tensor = memory.host_buffer(shape, dtype)
+        self.host: npt.NDArray[np.generic] = self.host_tensor.numpy()
+        self.device_tensor = torch.zeros(tuple(shape), dtype=dtype, device=device)
+        self._memory = memory
+
+    def push(self, count: int) -> torch.Tensor:
+        """Copy the first ``count`` rows to the device and return them there."""
+        target = self.device_tensor[:count]
+        if count:
+            self._memory.copy_to_device(self.host_tensor[:count], target)
+        return target
+
+
+def to_device(
+    values: Sequence[int] | Sequence[float] | npt.NDArray[np.generic],
+    dtype: torch.dtype,
+    device: torch.device,
+    memory: MemoryRole,
+) -> torch.Tensor:
+    """A new device tensor with those host values."""
+    source = torch.as_tensor(values, dtype=dtype)
+    target = torch.empty(source.shape, dtype=dtype, device=device)
+    if source.numel():
+        memory.copy_to_device(source, target)
+    return target

@@ -1,0 +1,168 @@
+"""Logits processors: what changes a request's logits before a token is chosen.
+
+A processor sees the whole batch at once but may change only the rows of requests that ask for it,
+so that no request's parameters touch another's tokens. Processors run in this order: allowed
+tokens, bias, minimum length, bad words, penalties, then those that plugins registered.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+
+from runtime.core.platform.interface import MemoryRole
+from runtime.core.runner.buffers import to_device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from runtime.core.config.runtime import RuntimeConfig
+    from runtime.core.runner.input_batch import RequestState
+    from runtime.core.sampling.params import SamplingParams
+
+
+class SamplingBatch:
+    """The rows of one step's logits: a request each, with all its tokens so far."""
+
+    def __init__(
+        self, states: Sequence[RequestState], tokens: Sequence[npt.NDArray[np.int32]]
+    ) -> None:
+        self.states = states
+        self.tokens = tokens
+
+    def rows(self, wanted: Callable[[SamplingParams], bool]) -> list[int]:
+        """Rows of requests whose parameters answer True."""
+        return [row for row, state in enumerate(self.states) if wanted(state.params)]
+
+
+class LogitsProcessor(ABC):
+    """One way to change logits."""
+
+    name: ClassVar[str]
+
+    def __init__(self, config: RuntimeConfig, device: torch.device) -> None:
+        self.device = device
+        self.memory: MemoryRole = config.platform.memory
+
+    @abstractmethod
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Change rows of ``logits`` [N, vocab] float32 in place."""
+
+    def _index(self, values: Sequence[int]) -> torch.Tensor:
+        return to_device(values, torch.int64, self.device, self.memory)
+
+    def _set(
+        self, logits: torch.Tensor, rows: list[int], columns: list[int], value: float
+    ) -> None:
+        if rows:
+            logits[self._index(rows), self._index(columns)] = value
+
+
+class AllowedTokens(LogitsProcessor):
+    """``allowed_token_ids``: everything else is impossible."""
+
+    name = "allowed_token_ids"
+
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Fill the rest of the row with minus infinity."""
+        for row in batch.rows(lambda params: params.allowed_token_ids is not None):
+            ids = self._index(batch.states[row].params.allowed_token_ids or ())
+            kept = logits[row].index_select(0, ids)
+            logits[row].fill_(-torch.inf)
+            logits[row].index_copy_(0, ids, kept)
+
+
+class LogitBias(LogitsProcessor):
+    """``logit_bias``: added to single tokens' logits."""
+
+    name = "logit_bias"
+
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Add all rows' biases at once."""
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
+        for row in batch.rows(lambda params: bool(params.logit_bias)):
+            bias = batch.states[row].params.logit_bias or {}
+            rows += [row] * len(bias)
+            columns += bias.keys()
+            values += bias.values()
+        if rows:
+            added = to_device(values, torch.float32, self.device, self.memory)
+            logits.index_put_((self._index(rows), self._index(columns)), added, accumulate=True)
+
+
+class MinTokens(LogitsProcessor):
+    """``min_tokens``: end-of-sequence and stop tokens are impossible until then."""
+
+    name = "min_tokens"
+
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Mask the stop tokens of requests that are too short."""
+        rows: list[int] = []
+        columns: list[int] = []
+        for row in batch.rows(lambda params: params.min_tokens > 0):
+            state = batch.states[row]
+            if state.num_output_tokens < state.params.min_tokens:
+                rows += [row] * len(state.stop_token_ids)
+                columns += state.stop_token_ids
+        self._set(logits, rows, columns, -torch.inf)
+
+
+class BadWords(LogitsProcessor):
+    """``bad_words``: the last token of a word is impossible after its others."""
+
+    name = "bad_words"
+
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Mask tokens that would complete a word."""
+        rows: list[int] = []
+        columns: list[int] = []
+        for row in batch.rows(lambda params: bool(params.bad_words)):
+            state, tokens = batch.states[row], batch.tokens[row]
+            output = tokens[state.num_prompt_tokens :]
+            for word in state.bad_words_token_ids:
+                head = word[:-1]
+                if not head or output[-len(head) :].tolist() == head:
+                    rows.append(row)
+                    columns.append(word[-1])
+        self._set(logits, rows, columns, -torch.inf)
+
+
+class Penalties(LogitsProcessor):
+    """Repetition penalty over prompt and output (Keskar et al. 2019, arXiv:1909.05858, as
+    transformers applies it); presence and frequency penalties over the output (OpenAI's API).
+    """
+
+    name = "penalties"
+
+    def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
+        """Penalise each row's own tokens; no table of the vocabulary's size is kept."""
+        for row in batch.rows(lambda params: params.penalised):
+            state, params = batch.states[row], batch.states[row].params
+            line = logits[row]
+            if params.repetition_penalty != 1.0:
+                ids = self._index(np.unique(batch.tokens[row]))
+                values = line.index_select(0, ids)
+                divided = values / params.repetition_penalty
+                multiplied = values * params.repetition_penalty
+                line.index_copy_(0, ids, torch.where(values > 0, divided, multiplied))
+            output = batch.tokens[row][state.num_prompt_tokens :]
+            if output.size and (params.presence_penalty or params.frequency_penalty):
+                seen, counts = np.unique(output, return_counts=True)
+                cost = params.presence_penalty + params.frequency_penalty * counts
+                taken = to_device(-cost, torch.float32, self.device, self.memory)
+                line.index_add_(0, self._index(seen), taken)
+
+
+BUILT_IN: tuple[type[LogitsProcessor], ...] = (
+    AllowedTokens,
+    LogitBias,
+    MinTokens,
+    BadWords,
+    Penalties,
+)
