@@ -1,0 +1,213 @@
+"""``LLM``: a model in this process, for offline work."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+from tqdm import tqdm
+
+from runtime.core.config.args import EngineArgs
+from runtime.core.engine.input_processor import Prompt
+from runtime.core.engine.llm_engine import LLMEngine
+from runtime.core.engine.outputs import RequestOutput
+from runtime.core.errors import ConfigError, RequestError
+from runtime.core.sampling.params import OutputKind, SamplingParams
+from runtime.core.tokenizer.interface import Tokenizer
+
+Message = Mapping[str, Any]
+"""``{"role": "user", "content": "…"}``."""
+
+T = TypeVar("T")
+
+
+class LLM:
+    """Loads a model and generates from prompts.
+
+    Args:
+        model: path of a Hugging Face directory or of a GGUF file.
+        kwargs: the fields of :class:`runtime.core.config.args.EngineArgs`.
+
+    Raises:
+        RuntimeUserError: the platform, the checkpoint or an argument will not do; the message
+            says what to mend.
+    """
+
+    def __init__(self, model: str, **kwargs: Any) -> None:
+        known = {field.name for field in dataclasses.fields(EngineArgs)}
+        unknown = sorted(set(kwargs) - known)
+        if unknown:
+            raise ConfigError(
+                f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}"
+            )
+        self.engine = LLMEngine.from_args(EngineArgs(model=str(model), **kwargs))
+        self._ids = itertools.count()
+
+    def get_tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; ConfigError under ``skip_tokenizer_init``."""
+        if self.engine.tokenizer is None:
+            raise ConfigError("the engine has no tokenizer: skip_tokenizer_init is set")
+        return self.engine.tokenizer
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Sampling parameters with the checkpoint's ``generation_config.json`` as defaults."""
+        return SamplingParams.from_generation_config(self.engine.config.model.generation)
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        priority: Sequence[int] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """Complete prompts, batched together; results are in the order of the prompts.
+
+        Args:
+            prompts: a string, ``{"prompt_token_ids": [...]}``, or a list of these.
+            sampling_params: one for all prompts, or one for each. Default: the checkpoint's.
+            priority: one for each prompt, lower first, under the ``priority`` policy.
+            use_tqdm: show a progress bar on stderr.
+
+        Raises:
+            RequestError: a prompt or parameter is refused; then none of them is run.
+        """
+        items = [prompts] if isinstance(prompts, (str, Mapping)) else list(prompts)
+        params = _one_each("sampling_params", self._params_or_default(sampling_params), len(items))
+        if priority is not None:
+            params = [
+                msgspec.structs.replace(own, priority=value)
+                for own, value in zip(
+                    params, _one_each("priority", list(priority), len(items)), strict=True
+                )
+            ]
+        params = [msgspec.structs.replace(p, output_kind=OutputKind.FINAL_ONLY) for p in params]
+        return self._run(items, params, use_tqdm=use_tqdm)
+
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """Answer conversations: one list of messages, or a list of such lists."""
+        single = not messages or isinstance(messages[0], Mapping)
+        conversations: Any = [messages] if single else messages
+        prompts = [
+            self._chat_prompt(conversation, add_generation_prompt, chat_template_kwargs)
+            for conversation in conversations
+        ]
+        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+
+    def stream(
+        self, prompt: Prompt, sampling_params: SamplingParams | None = None
+    ) -> Iterator[RequestOutput]:
+        """Complete one prompt and yield its output at every step, as ``output_kind`` says.
+
+        Closing the iterator early ends the request.
+        """
+        request_id = self._next_id()
+        params = sampling_params or self.get_default_sampling_params()
+        self.engine.add_request(request_id, prompt, params)
+        return self._follow(request_id)
+
+    def stream_chat(
+        self, messages: Sequence[Message], sampling_params: SamplingParams | None = None
+    ) -> Iterator[RequestOutput]:
+        """Answer one conversation and yield the answer at every step."""
+        return self.stream(self._chat_prompt(messages, True, None), sampling_params)
+
+    def shutdown(self) -> None:
+        """Let go of the model and its memory. The object is of no use afterwards."""
+        self.engine.shutdown()
+
+    def __enter__(self) -> LLM:
+        """Use as a context manager: shuts down at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Shut down."""
+        self.shutdown()
+
+    def _params_or_default(
+        self, params: SamplingParams | Sequence[SamplingParams] | None
+    ) -> SamplingParams | Sequence[SamplingParams]:
+        return self.get_default_sampling_params() if params is None else params
+
+    def _chat_prompt(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool,
+        variables: Mapping[str, Any] | None,
+    ) -> Prompt:
+        if not messages:
+            raise RequestError("messages is empty", "messages")
+        tokenizer = self.get_tokenizer()
+        text = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=add_generation_prompt, **(variables or {})
+        )
+        # The template writes special tokens itself.
+        token_ids = tokenizer.encode(text, add_special_tokens=False)
+        return {"prompt": text, "prompt_token_ids": token_ids}
+
+    def _next_id(self) -> str:
+        return str(next(self._ids))
+
+    def _run(
+        self, prompts: Sequence[Prompt], params: Sequence[SamplingParams], *, use_tqdm: bool
+    ) -> list[RequestOutput]:
+        ids = [self._next_id() for _ in prompts]
+        done: dict[str, RequestOutput] = {}
+        try:
+            for request_id, prompt, own in zip(ids, prompts, params, strict=True):
+                self.engine.add_request(request_id, prompt, own)
+            with tqdm(
+                total=len(ids), desc="Generating", unit="req", disable=not use_tqdm
+            ) as bar:
+                tokens = 0
+                while len(done) < len(ids):
+                    for output in self.engine.step():
+                        if output.request_id in done or not output.finished:
+                            continue
+                        done[output.request_id] = output
+                        tokens += sum(len(o.token_ids) for o in output.outputs)
+                        rate = tokens / max(bar.format_dict["elapsed"], 1e-9)
+                        bar.set_postfix_str(f"{rate:.1f} tok/s", refresh=False)
+                        bar.update()
+        except BaseException:
+            self.engine.abort(ids)
+            raise
+        return [done[request_id] for request_id in ids]
+
+    def _follow(self, request_id: str) -> Iterator[RequestOutput]:
+        finished = False
+        try:
+            while not finished:
+                for output in self.engine.step():
+                    if output.request_id == request_id:
+                        finished = output.finished
+                        yield output
+        finally:
+            if not finished:
+                self.engine.abort([request_id])
+
+
+def _one_each(name: str, values: T | Sequence[T], count: int) -> list[T]:
+    """The values, one for each prompt."""
+    if not isinstance(values, (list, tuple)):
+        return [values] * count  # type: ignore[list-item]
+    if len(values) != count:
+        raise RequestError(f"{name} has {len(values)} entries for {count} prompts", name)
+    return list(values)
