@@ -44,7 +44,7 @@ class EngineArgs:
     load_format: Literal["auto", "safetensors", "gguf", "dummy"] = _arg(
         "Loading", "Format of the weights; dummy fills them with random values", "auto"
     )
-    platform: str | Platform | None = _arg(
+    platform: str | Platform | None = _arg(  # noqa: RUF009 (a frozen default: None)
         "Platform", "Platform to run on, or an error; the default is the best one found", None
     )
     device_id: int = _arg("Platform", "Index of the platform's device", 0)
@@ -70,7 +70,5 @@ class EngineArgs:
     scheduling_policy: Literal["fcfs", "priority"] = _arg(
         "Scheduler", "Order in which waiting requests are taken", "fcfs"
     )
-    enable_chunked_prefill: bool = _arg(
-        "Scheduler", "Split long prompts over several steps", True
-    )
+    enable_chunked_prefill: bool = _arg("Scheduler", "Split long prompts over several steps", True)
     use_tqdm_on_load: bool = _arg("Loading", "Show a progress bar while loading", True)

@@ -125,7 +125,7 @@ class LLMEngine:
             return [request]
         children = []
         for index in range(params.n):
-            seed = None if params.seed is None else params.seed + index
+            seed = None if params.seed is None else (params.seed + index) % 2**64
             # Only the first reports the prompt's log-probabilities.
             logprobs = params.prompt_logprobs if index == 0 else None
             own = msgspec.structs.replace(params, n=1, seed=seed, prompt_logprobs=logprobs)

@@ -22,9 +22,7 @@ from runtime.core.tokenizer.interface import Tokenizer
 class OutputStream:
     """One output while it grows."""
 
-    def __init__(
-        self, request: EngineRequest, index: int, tokenizer: Tokenizer | None
-    ) -> None:
+    def __init__(self, request: EngineRequest, index: int, tokenizer: Tokenizer | None) -> None:
         params = request.params
         self.params = params
         self.index = index
@@ -125,9 +123,7 @@ class OutputStream:
 def position_logprobs(entry: TokenLogprobs, tokenizer: Tokenizer | None) -> PositionLogprobs:
     """One position's log-probabilities by token id."""
     result: dict[int, Logprob] = {}
-    for token_id, logprob, rank in zip(
-        entry.token_ids, entry.logprobs, entry.ranks, strict=True
-    ):
+    for token_id, logprob, rank in zip(entry.token_ids, entry.logprobs, entry.ranks, strict=True):
         text = tokenizer.token_text(token_id) if tokenizer is not None else None
         result.setdefault(token_id, Logprob(logprob, rank, text))
     return result

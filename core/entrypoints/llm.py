@@ -41,9 +41,7 @@ class LLM:
         known = {field.name for field in dataclasses.fields(EngineArgs)}
         unknown = sorted(set(kwargs) - known)
         if unknown:
-            raise ConfigError(
-                f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}"
-            )
+            raise ConfigError(f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}")
         self.engine = LLMEngine.from_args(EngineArgs(model=str(model), **kwargs))
         self._ids = itertools.count()
 
@@ -79,11 +77,10 @@ class LLM:
         items = [prompts] if isinstance(prompts, (str, Mapping)) else list(prompts)
         params = _one_each("sampling_params", self._params_or_default(sampling_params), len(items))
         if priority is not None:
+            levels: list[int] = _one_each("priority", priority, len(items))
             params = [
-                msgspec.structs.replace(own, priority=value)
-                for own, value in zip(
-                    params, _one_each("priority", list(priority), len(items)), strict=True
-                )
+                msgspec.structs.replace(own, priority=level)
+                for own, level in zip(params, levels, strict=True)
             ]
         params = [msgspec.structs.replace(p, output_kind=OutputKind.FINAL_ONLY) for p in params]
         return self._run(items, params, use_tqdm=use_tqdm)
@@ -173,9 +170,7 @@ class LLM:
         try:
             for request_id, prompt, own in zip(ids, prompts, params, strict=True):
                 self.engine.add_request(request_id, prompt, own)
-            with tqdm(
-                total=len(ids), desc="Generating", unit="req", disable=not use_tqdm
-            ) as bar:
+            with tqdm(total=len(ids), desc="Generating", unit="req", disable=not use_tqdm) as bar:
                 tokens = 0
                 while len(done) < len(ids):
                     for output in self.engine.step():
@@ -206,8 +201,8 @@ class LLM:
 
 def _one_each(name: str, values: T | Sequence[T], count: int) -> list[T]:
     """The values, one for each prompt."""
-    if not isinstance(values, (list, tuple)):
-        return [values] * count  # type: ignore[list-item]
+    if not isinstance(values, Sequence):
+        return [values] * count
     if len(values) != count:
         raise RequestError(f"{name} has {len(values)} entries for {count} prompts", name)
     return list(values)

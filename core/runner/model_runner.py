@@ -199,9 +199,7 @@ class ModelRunner:
             if wanted is None:
                 continue
             first = max(state.num_computed, state.prompt_logprobs_from)
-            last = min(
-                state.num_computed + int(inputs.counts[index]), state.num_prompt_tokens - 1
-            )
+            last = min(state.num_computed + int(inputs.counts[index]), state.num_prompt_tokens - 1)
             entries: list[TokenLogprobs] = []
             targets = self.batch.tokens_of(state)
             for start in range(first, last, PROMPT_LOGPROBS_ROWS):

@@ -86,4 +86,3 @@ class Worker:
         """Let go of the model and the cache."""
         self.runner = None  # type: ignore[assignment]
         self.platform.memory.empty_cache()
-

@@ -226,6 +226,10 @@ def _normalise_logit_bias(params: SamplingParams) -> None:
             raise _error("logit_bias", key, "token ids are not negative")
         number = not isinstance(value, bool) and isinstance(value, (int, float))
         if not number or not abs(value) <= MAX_LOGIT_BIAS:
-            raise _error("logit_bias", value, f"must be a number in [-{MAX_LOGIT_BIAS:g}, {MAX_LOGIT_BIAS:g}]")
+            raise _error(
+                "logit_bias",
+                value,
+                f"must be a number in [-{MAX_LOGIT_BIAS:g}, {MAX_LOGIT_BIAS:g}]",
+            )
         bias[token_id] = float(value)
     msgspec.structs.force_setattr(params, "logit_bias", bias)

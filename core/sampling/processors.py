@@ -52,12 +52,10 @@ class LogitsProcessor(ABC):
     def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
         """Change rows of ``logits`` [N, vocab] float32 in place."""
 
-    def _index(self, values: Sequence[int]) -> torch.Tensor:
+    def _index(self, values: Sequence[int] | npt.NDArray[np.int32]) -> torch.Tensor:
         return to_device(values, torch.int64, self.device, self.memory)
 
-    def _set(
-        self, logits: torch.Tensor, rows: list[int], columns: list[int], value: float
-    ) -> None:
+    def _set(self, logits: torch.Tensor, rows: list[int], columns: list[int], value: float) -> None:
         if rows:
             logits[self._index(rows), self._index(columns)] = value
 
