@@ -1,0 +1,76 @@
+"""The CPU platform: x86-64 and ARM64, on Linux and macOS."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from platform import machine
+from typing import TYPE_CHECKING
+
+from runtime.core.platform.interface import (
+    DeviceRole,
+    MemoryRole,
+    Platform,
+    PlatformCapabilities,
+    ProbeResult,
+)
+from runtime.platforms.cpu.hardware import (
+    architecture,
+    instruction_set,
+    physical_cores,
+    usable_cores,
+)
+
+if TYPE_CHECKING:
+    from runtime.core.config.runtime import RuntimeConfig
+
+SCORE = 10
+"""Low: any accelerator that is there should win."""
+
+
+class CpuPlatform(Platform):
+    """The processor as a device. Ops are torch's own."""
+
+    name = "cpu"
+    device_type = "cpu"
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        """Runs on every machine whose architecture torch is built for."""
+        arch = architecture()
+        if arch is None:
+            return ProbeResult.no(f"the processor is {machine()}, neither x86-64 nor ARM64")
+        if sys.platform not in ("linux", "darwin"):
+            return ProbeResult.no(f"the system is {sys.platform}, neither Linux nor macOS")
+        count = len(physical_cores(usable_cores()))
+        words = [arch, f"{count} core{'s' if count > 1 else ''}", instruction_set(arch)]
+        return ProbeResult(SCORE, ", ".join(word for word in words if word))
+
+    @cached_property
+    def capabilities(self) -> PlatformCapabilities:
+        """Three dtypes: bfloat16 first for its size, float16 last because few CPUs compute it."""
+        return PlatformCapabilities(dtypes=("bfloat16", "float32", "float16"))
+
+    @cached_property
+    def devices(self) -> DeviceRole:
+        """The processor."""
+        from runtime.platforms.cpu.devices import CpuDevices
+
+        return CpuDevices()
+
+    @cached_property
+    def memory(self) -> MemoryRole:
+        """The host's memory."""
+        from runtime.platforms.cpu.memory import CpuMemory
+
+        return CpuMemory()
+
+    def start_worker(self, config: RuntimeConfig, index: int) -> str:
+        """Set threads and bind them as ``VLLM_CPU_OMP_THREADS_BIND`` says.
+
+        Raises ConfigError where it asks for what is not there.
+        """
+        from runtime.platforms.cpu.threads import apply_plan, plan_threads
+
+        return apply_plan(plan_threads(os.environ, index), os.environ)
