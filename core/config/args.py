@@ -41,6 +41,9 @@ class EngineArgs:
     )
     seed: int = _arg("Model", "Seed of requests that bring none", 0)
     enforce_eager: bool = _arg("Model", "Never capture graphs", False)
+    max_logprobs: int = _arg(
+        "Model", "Most log-probabilities a token that a request may ask for; -1 is no limit", 20
+    )
     load_format: Literal["auto", "safetensors", "gguf", "dummy"] = _arg(
         "Loading", "Format of the weights; dummy fills them with random values", "auto"
     )

@@ -71,6 +71,7 @@ def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) 
         vocab_size=int(hf.vocab_size),
         seed=args.seed,
         enforce_eager=args.enforce_eager,
+        max_logprobs=args.max_logprobs,
     )
 
 

@@ -44,6 +44,8 @@ class ModelConfig:
     vocab_size: int
     seed: int
     enforce_eager: bool
+    max_logprobs: int
+    """Most log-probabilities a token that a request may ask for; -1 is no limit."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,6 @@ from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.registry import check_processor_names
 from runtime.core.tokenizer.interface import Tokenizer
 
-MAX_LOGPROBS = 20
-"""Most log-probabilities a position that a request may ask for, unless it asks for all."""
-
-
 class TokensPrompt(TypedDict):
     """A prompt that is tokens already."""
 
@@ -158,10 +154,13 @@ class InputProcessor:
                 f"sampling_params must be SamplingParams, not {type(params).__name__}",
                 "sampling_params",
             )
+        most = self._config.model.max_logprobs
         for name in ("logprobs", "prompt_logprobs"):
             value = getattr(params, name)
-            if value is not None and value > MAX_LOGPROBS:
-                raise RequestError(f"{name}={value}: must be at most {MAX_LOGPROBS}, or -1", name)
+            if value is not None and most >= 0 and (value > most or value == -1):
+                raise RequestError(
+                    f"{name}={value}: this engine gives at most {most} (max_logprobs)", name
+                )
         for name in ("stop_token_ids", "allowed_token_ids", "logit_bias"):
             for token_id in getattr(params, name) or ():
                 self._check_id(name, token_id)

@@ -15,7 +15,15 @@ from runtime.core.config.args import EngineArgs
 from runtime.core.engine.input_processor import Prompt
 from runtime.core.engine.llm_engine import LLMEngine
 from runtime.core.engine.outputs import RequestOutput
+from runtime.core.entrypoints.beam_search import (
+    BeamSearch,
+    BeamSearchOutput,
+    BeamSearchParams,
+    BeamSearchSequence,
+    search_together,
+)
 from runtime.core.errors import ConfigError, RequestError
+from runtime.core.messages import TokenLogprobs
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
 
@@ -121,6 +129,37 @@ class LLM:
         """Answer one conversation and yield the answer at every step."""
         return self.stream(self._chat_prompt(messages, True, None), sampling_params)
 
+    def beam_search(
+        self, prompts: Prompt | Sequence[Prompt], params: BeamSearchParams
+    ) -> list[BeamSearchOutput]:
+        """Search each prompt's most likely outputs, ``params.beam_width`` of them, best first.
+
+        Raises:
+            RequestError: a prompt or parameter is refused.
+        """
+        items = [prompts] if isinstance(prompts, (str, Mapping)) else list(prompts)
+        processor, own = self.engine.input_processor, self._beam_step_params(params)
+        heads = []
+        for prompt in items:
+            whole = msgspec.structs.replace(own, max_tokens=params.max_tokens)
+            request, _ = processor.process("beam", prompt, whole)
+            self._check_beam_room(len(request.prompt_token_ids), params)
+            heads.append(request.prompt_token_ids)
+        searches = [BeamSearch(params, frozenset(processor.eos_token_ids)) for _ in items]
+
+        def expand(todo: list[tuple[int, tuple[int, ...]]]) -> list[TokenLogprobs]:
+            tokens: list[Prompt] = [
+                {"prompt_token_ids": [*heads[index], *beam]} for index, beam in todo
+            ]
+            outputs = self._run(tokens, [own] * len(tokens), use_tqdm=False)
+            return [_as_message(output) for output in outputs]
+
+        search_together(searches, expand)
+        return [
+            BeamSearchOutput(head, [self._with_text(sequence) for sequence in search.best()])
+            for head, search in zip(heads, searches, strict=True)
+        ]
+
     def shutdown(self) -> None:
         """Let go of the model and its memory. The object is of no use afterwards."""
         self.engine.shutdown()
@@ -158,6 +197,38 @@ class LLM:
         # The template writes special tokens itself.
         token_ids = tokenizer.encode(text, add_special_tokens=False)
         return {"prompt": text, "prompt_token_ids": token_ids}
+
+    def _check_beam_room(self, prompt_length: int, params: BeamSearchParams) -> None:
+        limit = self.engine.config.model.max_model_len
+        if prompt_length + params.max_tokens > limit:
+            raise RequestError(
+                f"max_tokens={params.max_tokens}: a prompt of {prompt_length} tokens leaves room "
+                f"for {limit - prompt_length} (max_model_len={limit})",
+                "max_tokens",
+            )
+
+    def _beam_step_params(self, params: BeamSearchParams) -> SamplingParams:
+        most = self.engine.config.model.max_logprobs
+        if 0 <= most < 2 * params.beam_width:
+            raise RequestError(
+                f"beam_width={params.beam_width} needs max_logprobs of at least "
+                f"{2 * params.beam_width}; this engine has {most}",
+                "beam_width",
+            )
+        return SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            logprobs=2 * params.beam_width,
+            detokenize=False,
+            output_kind=OutputKind.FINAL_ONLY,
+        )
+
+    def _with_text(self, sequence: BeamSearchSequence) -> BeamSearchSequence:
+        if self.engine.tokenizer is None:
+            return sequence
+        return dataclasses.replace(
+            sequence, text=self.engine.tokenizer.decode(sequence.token_ids)
+        )
 
     def _next_id(self) -> str:
         return str(next(self._ids))
@@ -197,6 +268,19 @@ class LLM:
         finally:
             if not finished:
                 self.engine.abort([request_id])
+
+
+def _as_message(output: RequestOutput) -> TokenLogprobs:
+    """A one-token output's log-probabilities, as the engine gave them."""
+    positions = output.outputs[0].logprobs
+    assert positions is not None
+    chosen = output.outputs[0].token_ids[0]
+    entries = sorted(positions[0].items(), key=lambda item: item[1].rank)
+    return TokenLogprobs(
+        [chosen, *(token for token, _ in entries)],
+        [positions[0][chosen].logprob, *(entry.logprob for _, entry in entries)],
+        [positions[0][chosen].rank, *(entry.rank for _, entry in entries)],
+    )
 
 
 def _one_each(name: str, values: T | Sequence[T], count: int) -> list[T]:

@@ -36,6 +36,7 @@ def _config(*, block_size, max_model_len, budget, max_seqs, policy, caching, chu
             vocab_size=1000,
             seed=0,
             enforce_eager=False,
+            max_logprobs=20,
         ),
         load=LoadConfig("dummy", False),
         cache=CacheConfig(block_size, caching, None, "auto"),
