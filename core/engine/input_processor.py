@@ -13,6 +13,7 @@ from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.registry import check_processor_names
 from runtime.core.tokenizer.interface import Tokenizer
 
+
 class TokensPrompt(TypedDict):
     """A prompt that is tokens already."""
 

@@ -115,9 +115,7 @@ class BeamSearch:
 
     def _finish(self, beam: _Beam, reason: str) -> None:
         score = self._score(beam.logprob, len(beam.token_ids))
-        entry = BeamSearchSequence(
-            list(beam.token_ids), beam.logprob, score, finish_reason=reason
-        )
+        entry = BeamSearchSequence(list(beam.token_ids), beam.logprob, score, finish_reason=reason)
         self.finished.append(entry)
         self.finished.sort(key=lambda sequence: -sequence.score)
         del self.finished[self.params.beam_width :]
@@ -140,9 +138,7 @@ def search_together(
     """
     while True:
         todo = [
-            (index, tokens)
-            for index, search in enumerate(searches)
-            for tokens in search.pending()
+            (index, tokens) for index, search in enumerate(searches) for tokens in search.pending()
         ]
         if not todo:
             return

@@ -226,9 +226,7 @@ class LLM:
     def _with_text(self, sequence: BeamSearchSequence) -> BeamSearchSequence:
         if self.engine.tokenizer is None:
             return sequence
-        return dataclasses.replace(
-            sequence, text=self.engine.tokenizer.decode(sequence.token_ids)
-        )
+        return dataclasses.replace(sequence, text=self.engine.tokenizer.decode(sequence.token_ids))
 
     def _next_id(self) -> str:
         return str(next(self._ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -53,17 +53,17 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Most tokens of output; None is what the context holds. 0 computes the prompt alone."""
     min_tokens: int = 0
     """Tokens before which neither end-of-sequence nor a stop ends the output."""
-    stop: str | list[str] | tuple[str, ...] = ()
+    stop: str | Sequence[str] = ()
     """Strings that end the output."""
-    stop_token_ids: list[int] | tuple[int, ...] = ()
+    stop_token_ids: Sequence[int] = ()
     """Tokens that end the output."""
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
-    bad_words: list[str] | tuple[str, ...] = ()
+    bad_words: Sequence[str] = ()
     """Words whose last token is never chosen after the others."""
     logit_bias: Mapping[int, float] | None = None
     """Added to logits, by token id; values in [-100, 100]."""
-    allowed_token_ids: list[int] | tuple[int, ...] | None = None
+    allowed_token_ids: Sequence[int] | None = None
     """Only these tokens may be chosen."""
     logprobs: int | None = None
     """Log-probabilities of this many most likely tokens besides the chosen one's; -1 is all."""
@@ -77,7 +77,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     priority: int = 0
     """Lower is served first, where the scheduling policy is ``priority``."""
     output_kind: OutputKind = OutputKind.CUMULATIVE
-    logits_processors: list[str] | tuple[str, ...] = ()
+    logits_processors: Sequence[str] = ()
     """Names of registered logits processors that this request asks for."""
     extra_args: Mapping[str, Any] | None = None
     """Arguments of logits processors and plugins."""

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from runtime import LLM, SamplingParams
 
 

@@ -100,5 +100,8 @@ def test_prompt_logprobs_do_not_come_from_the_cache(order, cached):
         entries = output.prompt_logprobs
         assert len(entries) == 33
         assert entries[0] is None
-        values = [entry[token].logprob for entry, token in zip(entries[1:], prompts[name][1:], strict=True)]
+        values = [
+            entry[token].logprob
+            for entry, token in zip(entries[1:], prompts[name][1:], strict=True)
+        ]
         assert values == pytest.approx(seen.setdefault(name, values), abs=1e-4)

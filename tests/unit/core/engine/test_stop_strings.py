@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runtime.core.engine.stop_strings import find_stop, held_back
 
 

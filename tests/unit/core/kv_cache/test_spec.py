@@ -1,6 +1,7 @@
 """Sizes of caches and of pools."""
 
 import pytest
+
 from runtime.core.kv_cache.spec import (
     FullAttentionSpec,
     SlidingWindowSpec,

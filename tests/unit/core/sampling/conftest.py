@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+
 from runtime.core.runner.input_batch import RequestState
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.sampler import Sampler, SamplingBatch

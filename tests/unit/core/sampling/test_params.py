@@ -4,6 +4,7 @@ import math
 
 import msgspec
 import pytest
+
 from runtime.core.errors import RequestError
 from runtime.core.sampling.params import SamplingParams
 

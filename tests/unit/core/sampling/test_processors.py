@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from runtime.core.errors import RequestError
 from runtime.core.sampling.processors import LogitsProcessor
 from runtime.core.sampling.registry import check_processor_names, register_logits_processor
@@ -78,7 +79,8 @@ def test_min_tokens_masks_every_stop_until_then(bench, logits, params, output, m
 
 
 @pytest.mark.parametrize(
-    ("output", "masked"), [([], {6}), ([3], {6}), ([3, 4], {6, 5}), ([4, 4], {6}), ([9, 3, 4], {6, 5})]
+    ("output", "masked"),
+    [([], {6}), ([3], {6}), ([3, 4], {6, 5}), ([4, 4], {6}), ([9, 3, 4], {6, 5})],
 )
 def test_bad_words_mask_the_token_that_completes_them(bench, logits, params, output, masked):
     asked = params(bad_words=["whatever"])

@@ -63,9 +63,7 @@ def test_a_seed_gives_the_same_token_wherever_its_row_stands(bench, new_bench, p
         noise = np.random.default_rng().normal(size=(2, 200))
         other = params(temperature=1.0)
         stacked = np.concatenate([noise[:1], logits, noise[1:]])
-        tokens, _ = bench.sample(
-            stacked, (other, [1], []), (seeded, [1, 2], [3]), (other, [1], [])
-        )
+        tokens, _ = bench.sample(stacked, (other, [1], []), (seeded, [1, 2], [3]), (other, [1], []))
         assert tokens[1] == alone[0]
 
 

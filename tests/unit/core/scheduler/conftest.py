@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from runtime.core.config.hf_config import HFConfig
 from runtime.core.config.runtime import (
     CacheConfig,
@@ -142,4 +143,3 @@ def harness():
         return Harness(Scheduler(config, layout))
 
     return make
-

@@ -1,6 +1,7 @@
 """What is computed when: budget, chunks, prefixes, preemption, order."""
 
 import pytest
+
 from runtime.core.kv_cache.spec import FullAttentionSpec, SlidingWindowSpec, StateSpec
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from runtime.core.kv_cache.spec import FullAttentionSpec, SlidingWindowSpec
 
 SPECS = {
