@@ -238,7 +238,7 @@ class Platform(ABC):
         """Overrides of the core's choices. Default: none."""
         return PlatformPolicy()
 
-    def load_ops(self) -> None:
+    def load_ops(self) -> None:  # noqa: B027 (optional, with a default)
         """Register this platform's op providers. Default: nothing to register.
 
         Called once before ops are resolved; this is where a kernel library is loaded.
