@@ -11,15 +11,20 @@ from torch._ops import OpOverload
 
 _WAITING_TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
-# Composites that move data or wait through their parts, without a tag that says so.
-_OPAQUE_COMPOSITES = frozenset(
+# Composites are run in parts, so that a part that moves data or waits is seen: outside inference
+# mode torch does that itself. These common ones have no such part, and are run whole for speed.
+_WHOLE_COMPOSITES = frozenset(
     {
-        "aten::is_nonzero",
-        "aten::nonzero_numpy",
-        "aten::tensor_split",
-        "aten::to",
-        "aten::type_as",
-        "aten::where",
+        "aten::chunk",
+        "aten::contiguous",
+        "aten::expand_as",
+        "aten::flatten",
+        "aten::linear",
+        "aten::matmul",
+        "aten::narrow",
+        "aten::reshape",
+        "aten::scaled_dot_product_attention",
+        "aten::softmax",
     }
 )
 
@@ -54,7 +59,7 @@ class OpTraits:
     name: str
     """Qualified, for messages: ``aten.add_``."""
     decompose: bool
-    """A composite that moves data or waits in one of its parts: the parts are run instead."""
+    """A composite op whose parts are run instead."""
     waits: bool
     """The host must wait for its result's value or shape."""
     index: bool
@@ -93,7 +98,7 @@ def traits_of(op: OpOverload) -> OpTraits:
     waits = not tags.isdisjoint(_WAITING_TAGS)
     return OpTraits(
         name=base.replace("::", "."),
-        decompose=op._can_decompose() and (waits or base in _OPAQUE_COMPOSITES),
+        decompose=op._can_decompose() and base not in _WHOLE_COMPOSITES,
         waits=waits and base not in _INDEX_OPS,
         index=base in _INDEX_OPS,
         moves=base in {"aten::copy_", "aten::_to_copy", "aten::_copy_from"},
