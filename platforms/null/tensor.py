@@ -169,7 +169,9 @@ def _results(
     device = null_device()
     if traits.resizes:
         for place in traits.written:
-            _follow(_at(place, args, kwargs))
+            value = _at(place, args, kwargs)
+            for tensor in value if isinstance(value, (list, tuple)) else [value]:
+                _follow(tensor)
     if traits.returned:
         same = [_at(place, args, kwargs) for place in traits.returned]
         return same[0] if len(same) == 1 else tuple(same)
@@ -191,7 +193,10 @@ def _follow(tensor: NullTensor) -> None:
 
 
 def _at(place: Place, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    return kwargs[place] if isinstance(place, str) else args[place]
+    """An argument; None where an optional one was left out."""
+    if isinstance(place, str):
+        return kwargs.get(place)
+    return args[place] if place < len(args) else None
 
 
 def _with_numbers_fixed(

@@ -101,7 +101,7 @@ def traits_of(op: OpOverload) -> OpTraits:
         decompose=op._can_decompose() and base not in _WHOLE_COMPOSITES,
         waits=waits and base not in _INDEX_OPS,
         index=base in _INDEX_OPS,
-        moves=base in {"aten::copy_", "aten::_to_copy", "aten::_copy_from"},
+        moves=base in {"aten::copy_", "aten::_to_copy"},
         takes_host_number=torch.Tag.pointwise in tags or base in _TAKES_HOST_NUMBER,
         written=tuple(written),
         returned=tuple(returned),

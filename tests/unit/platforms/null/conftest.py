@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,12 @@ from runtime.platforms.null.platform import NullPlatform
 def null() -> NullPlatform:
     """A platform object; the device's state is the process's."""
     return NullPlatform()
+
+
+@pytest.fixture
+def no_garbage() -> None:
+    """What earlier tests left is gone, and not freed while this one measures memory."""
+    gc.collect()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ def _used(null) -> int:
     return info.total - info.free
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_views_share_an_allocation_and_results_are_new(null, device):
     before, used = null.counters, _used(null)
     x = torch.zeros(KIB, dtype=torch.uint8, device=device)
@@ -36,6 +37,7 @@ def test_views_share_an_allocation_and_results_are_new(null, device):
     assert _used(null) == used
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_peak_is_the_most_at_once_since_the_reset(null, device):
     used = _used(null)
     null.memory.reset_peak()
@@ -49,6 +51,7 @@ def test_peak_is_the_most_at_once_since_the_reset(null, device):
     assert null.memory.peak() - used == kept.nbytes
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_a_result_that_grows_its_out_tensor_is_accounted(null, device):
     used = _used(null)
     x = torch.ones(KIB, dtype=torch.uint8, device=device)
@@ -114,6 +117,7 @@ def test_other_ops_do_not_wait(case, null, upload, mode):
         assert after == NullCounters(allocations=after.allocations, frees=after.frees)
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_an_allocation_beyond_the_memory_is_refused_and_survived(null, device):
     used = _used(null)
     with pytest.raises(torch.OutOfMemoryError, match=r"null device.*bytes wanted") as caught:

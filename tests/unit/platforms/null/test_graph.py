@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from runtime.platforms.null.device import NullCounters
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_a_replay_reads_new_inputs_and_writes_the_same_outputs(
     null, device, upload, download, mode
 ):
@@ -53,6 +54,7 @@ def test_capture_itself_runs_the_work(null, device, download):
     assert null.counters - before == NullCounters(captures=1, copies_to_host=1, bytes_to_host=8)
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_outputs_keep_their_memory_while_the_graph_lives(null, device, download):
     x = torch.ones(4, device=device)
     total = torch.zeros((), device=device)

@@ -35,6 +35,7 @@ def test_a_host_copy_is_not_changed_by_later_work(null, device):
     assert torch.equal(copy, torch.ones(2))
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_the_kv_cache_gets_what_is_wanted_within_what_is_free(null):
     free = null.memory.info().free
 

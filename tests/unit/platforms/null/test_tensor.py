@@ -129,6 +129,15 @@ def test_shape_changes_in_place_are_followed(upload, download, mode):
         assert torch.equal(download(x[0]), torch.arange(6).reshape(2, 3).T)
 
 
+def test_a_list_of_out_tensors_is_followed(upload, download, mode):
+    with mode:
+        x = upload(torch.ones(3))
+        out = [upload(torch.empty(0)), upload(torch.empty(3))]
+        torch.ops.aten._foreach_add.Scalar_out([x, x], 1, out=out)
+        assert [tuple(tensor.shape) for tensor in out] == [(3,), (3,)]
+        assert torch.equal(download(out[0]), torch.full((3,), 2.0))
+
+
 def test_a_seeded_host_generator_gives_the_hosts_numbers(null, device, download, mode):
     def draw(on):
         generator = null.devices.generator().manual_seed(7)
