@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -24,25 +25,24 @@ class LazyWeight(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> torch.Tensor:
-        """Rows ``start:stop`` of the first dimension as a host tensor (possibly a mapped view)."""
+        """Rows ``start:stop`` of the first dimension as a host tensor (possibly a mapped view).
+
+        A tensor without dimensions is read whole.
+        """
 
     def copy_into(
         self, target: torch.Tensor, copy: Callable[[torch.Tensor, torch.Tensor], None]
     ) -> None:
         """Fill ``target`` (same shape, any dtype, any device) in chunks of rows.
 
-        ``copy(source, target)`` is the platform's host-to-device copy.
+        ``copy(source, target)`` must be done with ``source`` when it returns.
         """
+        if not self.shape:
+            copy(self.read(0, 1).to(target.dtype), target)
+            return
         rows = self.shape[0]
-        row_bytes = max(1, 4 * _numel(self.shape) // max(1, rows))
+        row_bytes = max(1, 4 * math.prod(self.shape[1:]))
         step = max(1, CHUNK_BYTES // row_bytes)
         for start in range(0, rows, step):
             stop = min(rows, start + step)
             copy(self.read(start, stop).to(target.dtype), target[start:stop])
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

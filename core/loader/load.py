@@ -1,0 +1,166 @@
+"""Filling a model from a checkpoint."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from runtime.core.config.runtime import RuntimeConfig
+from runtime.core.errors import ModelLoadError
+from runtime.core.loader.checkpoint import Checkpoint
+from runtime.core.loader.weights import LazyWeight
+
+logger = logging.getLogger(__name__)
+
+DUMMY_RANGE = 1e-3
+"""Dummy weights lie between minus this and this."""
+_LISTED = 5
+"""Names that an error lists before it counts the rest."""
+
+
+def load_weights(model: torch.nn.Module, checkpoint: Checkpoint, config: RuntimeConfig) -> None:
+    """Fill the model's parameters, then let its modules prepare them.
+
+    A module that owns tensors of the checkpoint has ``checkpoint_tensors() -> dict[str, Tensor]``:
+    for each of the checkpoint's names the view of a parameter that it fills. The model may have
+    ``checkpoint_name(name) -> str | None``, which renames a tensor of the checkpoint or, with
+    None, leaves it out. A module with ``process_weights_after_loading()`` is called at the end.
+
+    With ``load_format="dummy"`` the checkpoint is not read: each view gets small uniform values
+    that depend on the seed and its name only.
+
+    Raises:
+        ModelLoadError: tensors are missing, unexpected, or of another shape. Names and shapes are
+            compared before anything is copied.
+    """
+    targets = _targets(model)
+    copier = _Copier(config, model)
+    if config.load.load_format == "dummy":
+        _fill_dummy(targets, copier, config.model.seed)
+    else:
+        weights = _matched(model, checkpoint, targets)
+        total = sum(view.nbytes for views in targets.values() for view in views)
+        with tqdm(
+            total=total,
+            desc="Loading weights",
+            unit="B",
+            unit_scale=True,
+            unit_divisor=1024,
+            disable=not config.load.use_tqdm,
+        ) as bar:
+            for name, weight in weights:
+                for view in targets[name]:
+                    weight.copy_into(view, copier)
+                    bar.update(view.nbytes)
+    for module in model.modules():
+        process = getattr(module, "process_weights_after_loading", None)
+        if process is not None:
+            process()
+
+
+class _Copier:
+    """The platform's copy to the device, finished when it returns.
+
+    The platform's own may return early and ask for a source that stays unchanged until then; the
+    sources here are chunks that are freed at once.
+    """
+
+    def __init__(self, config: RuntimeConfig, model: torch.nn.Module) -> None:
+        self._platform = config.platform
+        device = next((p.device for p in model.parameters()), None)
+        own = config.parallel.device_ids
+        self._index = next((i for i in own if self._platform.devices.device(i) == device), own[0])
+
+    def __call__(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        self._platform.memory.copy_to_device(source, target)
+        self._platform.devices.synchronize(self._index)
+
+
+def _targets(model: torch.nn.Module) -> dict[str, list[torch.Tensor]]:
+    """The views that each name fills: several where modules share a tensor."""
+    targets: dict[str, list[torch.Tensor]] = {}
+    for module in model.modules():
+        tensors = getattr(module, "checkpoint_tensors", None)
+        if tensors is None:
+            continue
+        for name, view in tensors().items():
+            targets.setdefault(name, []).append(view.detach())
+    return targets
+
+
+def _matched(
+    model: torch.nn.Module, checkpoint: Checkpoint, targets: Mapping[str, list[torch.Tensor]]
+) -> list[tuple[str, LazyWeight]]:
+    """The checkpoint's tensors in its order, each with the model's name for it."""
+    rename: Any = getattr(model, "checkpoint_name", lambda name: name)
+    found: dict[str, LazyWeight] = {}
+    unexpected: list[str] = []
+    for weight in checkpoint.weights():
+        name = rename(weight.name)
+        if name is None:
+            continue
+        if name not in targets:
+            unexpected.append(weight.name)
+        elif name in found:
+            raise ModelLoadError(
+                f"{checkpoint.path}: {found[name].name!r} and {weight.name!r} are both the "
+                f"model's {name!r}"
+            )
+        else:
+            found[name] = weight
+    problems = []
+    missing = [name for name in targets if name not in found]
+    if missing:
+        problems.append(f"lacks {_listed(missing)}")
+    if unexpected:
+        problems.append(f"has {_listed(unexpected)} that the model does not have")
+    wrong = [
+        f"{name} is {list(weight.shape)}, the model's is {list(view.shape)}"
+        for name, weight in found.items()
+        for view in targets[name]
+        if tuple(view.shape) != tuple(weight.shape)
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - _LISTED} more)" if len(wrong) > _LISTED else ""
+        problems.append(f"has tensors of other shapes: {'; '.join(wrong[:_LISTED])}{more}")
+    if problems:
+        raise ModelLoadError(
+            f"{checkpoint.path} does not fit {type(model).__name__}: it {', and '.join(problems)}"
+        )
+    return list(found.items())
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The count of names, and the first of them."""
+    every = list(names)
+    shown = ", ".join(every[:_LISTED]) + (", …" if len(every) > _LISTED else "")
+    return f"{len(every)} tensor{'s' if len(every) > 1 else ''} ({shown})"
+
+
+class _RandomWeight(LazyWeight):
+    """Uniform values; the same for a name and seed on every device."""
+
+    dtype = torch.float32
+
+    def __init__(self, name: str, shape: tuple[int, ...], seed: int) -> None:
+        self.name = name
+        self.shape = shape
+        self._generator = torch.Generator().manual_seed(seed ^ zlib.crc32(name.encode()))
+
+    def read(self, start: int, stop: int) -> torch.Tensor:
+        """The next rows, which must be asked for in order."""
+        shape = (stop - start, *self.shape[1:]) if self.shape else ()
+        values = torch.empty(shape, dtype=self.dtype)
+        return values.uniform_(-DUMMY_RANGE, DUMMY_RANGE, generator=self._generator)
+
+
+def _fill_dummy(targets: Mapping[str, list[torch.Tensor]], copier: _Copier, seed: int) -> None:
+    for name, views in targets.items():
+        for view in views:
+            _RandomWeight(name, tuple(view.shape), seed).copy_into(view, copier)
+    logger.warning("load_format=dummy: the weights are random, so is the text")
