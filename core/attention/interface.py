@@ -50,6 +50,8 @@ class BatchMetadata:
 
     num_reqs: int
     num_tokens: int
+    num_decodes: int
+    """Requests with a single token; they come first, so that their tokens are a slice."""
     max_query_len: int
     max_seq_len: int
     query_start_loc: torch.Tensor

@@ -111,7 +111,7 @@ class BeamSearch:
         return not self.params.ignore_eos and beam.token_ids[-1] in self.eos_token_ids
 
     def _score(self, logprob: float, length: int) -> float:
-        return logprob / length**self.params.length_penalty
+        return logprob / float(length**self.params.length_penalty)
 
     def _finish(self, beam: _Beam, reason: str) -> None:
         score = self._score(beam.logprob, len(beam.token_ids))

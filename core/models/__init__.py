@@ -1,0 +1,1 @@
+"""Models: their registry, what each must offer, and one file for each family."""

@@ -106,8 +106,10 @@ class ModelRunner:
 
     def prepare_inputs(self, num_scheduled: Mapping[str, int]) -> StepInputs:
         """Gather a step's tokens into the persistent buffers and build attention metadata."""
-        states = [self.batch.states[request_id] for request_id in num_scheduled]
-        counts = np.fromiter(num_scheduled.values(), dtype=np.int32, count=len(states))
+        # Single tokens first, as attention backends expect.
+        order = sorted(num_scheduled, key=lambda request_id: num_scheduled[request_id] > 1)
+        states = [self.batch.states[request_id] for request_id in order]
+        counts = np.fromiter((num_scheduled[i] for i in order), np.int32, count=len(states))
         rows = np.fromiter((s.row for s in states), dtype=np.int64, count=len(states))
         computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=len(states))
         total = int(counts.sum())
@@ -176,6 +178,7 @@ class ModelRunner:
                 BatchMetadata(
                     num_reqs=num_reqs,
                     num_tokens=total,
+                    num_decodes=int(np.count_nonzero(counts == 1)),
                     max_query_len=int(counts.max()),
                     max_seq_len=int(self._seq_lens.host[:num_reqs].max()),
                     query_start_loc=query_start,

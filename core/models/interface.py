@@ -1,0 +1,30 @@
+"""What a model must offer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from runtime.core.config.runtime import RuntimeConfig
+from runtime.core.forward_context import ForwardContext
+
+
+class CausalLM(Protocol):
+    """A language model: an ``nn.Module`` with these methods.
+
+    Its layers name the checkpoint's tensors that they own in ``checkpoint_tensors()``. One
+    method is optional: ``checkpoint_name(name) -> str | None`` renames a checkpoint's tensor, or
+    says by None that it is not needed (default: names are as they are).
+    """
+
+    def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:
+        """Build the model on ``config.device()``, its weights not yet filled."""
+
+    def forward(
+        self, input_ids: torch.Tensor, positions: torch.Tensor, ctx: ForwardContext
+    ) -> torch.Tensor:
+        """Hidden states [T, hidden_size] of tokens [T] at positions [T]."""
+
+    def compute_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits [N, vocab_size] of hidden states [N, hidden_size]."""

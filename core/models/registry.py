@@ -1,0 +1,112 @@
+"""Which class serves which architecture. Classes are imported when they are needed."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import pkgutil
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from runtime.core.errors import ModelLoadError
+
+logger = logging.getLogger(__name__)
+
+NATIVE_MODELS: Mapping[str, str] = MappingProxyType(
+    {
+        "LlamaForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
+        "MistralForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
+    }
+)
+"""Architecture names, as a config's ``architectures`` has them, and qualified class names."""
+
+
+class _ModelRegistry:
+    """Architectures by name: the native ones, and what plugins registered over them."""
+
+    def __init__(self) -> None:
+        self._registered: dict[str, str | type] = {}
+
+    def register_model(self, architecture: str, model: str | type) -> None:
+        """Serve an architecture by a class, or by its qualified name ``package.module:Class``.
+
+        A name is imported when a model needs it. Registering over a native architecture, or
+        again, replaces it.
+
+        Raises:
+            ValueError: the name is not of that form.
+        """
+        if isinstance(model, str) and not _is_qualified(model):
+            raise ValueError(
+                f"model class {model!r} for {architecture!r} must be 'package.module:Class'"
+            )
+        if architecture in NATIVE_MODELS:
+            logger.info("architecture %s is overridden by %s", architecture, model)
+        self._registered[architecture] = model
+
+    def get_supported_archs(self) -> list[str]:
+        """Names of all architectures, sorted."""
+        return sorted({*NATIVE_MODELS, *self._registered})
+
+    def resolve_name(self, architectures: Sequence[str]) -> str:
+        """The first of a config's architectures that is known.
+
+        Raises:
+            ModelLoadError: none is; the message lists the known ones.
+        """
+        for name in architectures:
+            if name in self._registered or name in NATIVE_MODELS:
+                return name
+        asked = ", ".join(map(str, architectures)) or "none named in config.json"
+        known = ", ".join(self.get_supported_archs())
+        raise ModelLoadError(f"architecture {asked} is not supported; known: {known}")
+
+    def load(self, architecture: str) -> type[Any]:
+        """The class of an architecture, imported and checked.
+
+        Raises:
+            ModelLoadError: it cannot be imported, or lacks what a model must offer.
+        """
+        entry = self._registered.get(architecture) or NATIVE_MODELS[architecture]
+        if isinstance(entry, str):
+            try:
+                entry = pkgutil.resolve_name(entry)
+            except (ImportError, AttributeError) as error:
+                raise ModelLoadError(
+                    f"architecture {architecture}: model class {entry!r} cannot be imported: "
+                    f"{error}"
+                ) from error
+        missing = _missing(entry)
+        if missing:
+            raise ModelLoadError(
+                f"architecture {architecture}: {entry!r} is not a model: it lacks "
+                f"{'; '.join(missing)}"
+            )
+        assert isinstance(entry, type)
+        return entry
+
+
+def _is_qualified(name: str) -> bool:
+    module, _, attribute = name.partition(":")
+    parts = module.split(".") + attribute.split(".")
+    return bool(attribute) and all(part.isidentifier() for part in parts)
+
+
+def _missing(model: object) -> list[str]:
+    """What a class lacks of ``CausalLM``, in words."""
+    if not isinstance(model, type):
+        return ["being a class"]
+    missing = []
+    parameters = inspect.signature(model).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for name in ("config", "prefix"):
+        if name not in parameters and not takes_any:
+            missing.append(f"__init__ with the keyword {name!r}")
+    for name in ("forward", "compute_logits", "named_modules"):
+        if not callable(getattr(model, name, None)):
+            missing.append(f"method {name}()")
+    return missing
+
+
+ModelRegistry = _ModelRegistry()

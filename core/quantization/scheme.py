@@ -1,0 +1,75 @@
+"""The interface that linear layers ask, and the plain dense scheme."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from runtime.core.config.runtime import RuntimeConfig
+from runtime.core.errors import ModelLoadError
+
+
+class LinearScheme(ABC):
+    """How one linear layer keeps and uses its weights."""
+
+    @abstractmethod
+    def create(self, layer: nn.Module, out_features: int, in_features: int) -> None:
+        """Register the layer's weight parameters, uninitialised, on the device."""
+
+    @abstractmethod
+    def rows(self, layer: nn.Module, start: int, stop: int) -> dict[str, torch.Tensor]:
+        """Views of the parameters that make output features ``start:stop``, by their suffix.
+
+        The suffix is what follows the layer's name in the checkpoint (``weight``).
+        """
+
+    def after_loading(self, layer: nn.Module) -> None:  # noqa: B027 (optional)
+        """Pack or convert the weights once they are there. Default: nothing."""
+
+    @abstractmethod
+    def apply(self, layer: nn.Module, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """``x @ weight.T + bias``: x [..., in_features], returns [..., out_features]."""
+
+
+class DenseScheme(LinearScheme):
+    """Weights in the model's dtype."""
+
+    def __init__(self, config: RuntimeConfig) -> None:
+        self.dtype = config.model.dtype
+        self.device = config.device()
+
+    def create(self, layer: nn.Module, out_features: int, in_features: int) -> None:
+        """One matrix [out_features, in_features]."""
+        values = torch.empty(out_features, in_features, dtype=self.dtype, device=self.device)
+        layer.weight = nn.Parameter(values, requires_grad=False)
+
+    def rows(self, layer: nn.Module, start: int, stop: int) -> dict[str, torch.Tensor]:
+        """The matrix' rows."""
+        weight = layer.weight
+        assert isinstance(weight, torch.Tensor)
+        return {"weight": weight.detach()[start:stop]}
+
+    def apply(self, layer: nn.Module, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """Torch's own linear."""
+        weight = layer.weight
+        assert isinstance(weight, torch.Tensor)
+        return F.linear(x, weight, bias)
+
+
+def scheme_for(config: RuntimeConfig, prefix: str) -> LinearScheme:
+    """The scheme of the layer of that name.
+
+    Raises:
+        ModelLoadError: the checkpoint is quantised by a method that is not supported.
+    """
+    quantised = config.model.hf.get("quantization_config")
+    if quantised is not None:
+        method = quantised.get("quant_method", "an unnamed method")
+        raise ModelLoadError(
+            f"{prefix}: the checkpoint is quantized by {method!r} (quantization_config), "
+            "which is not supported; use an unquantized checkpoint or a GGUF file"
+        )
+    return DenseScheme(config)
