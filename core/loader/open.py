@@ -46,7 +46,7 @@ def open_checkpoint(path: str, load_format: str = "auto") -> Checkpoint:
         raise ModelLoadError(
             f"no such path: {place} (a model is a directory with config.json, or a GGUF file)"
         )
-    if not _is_gguf(place):
+    if not is_gguf(place):
         raise ModelLoadError(
             f"{place} is neither a directory nor a GGUF file; for a Hugging Face model name the "
             "directory that holds config.json"
@@ -61,6 +61,7 @@ def open_checkpoint(path: str, load_format: str = "auto") -> Checkpoint:
     return GGUFFile(place, with_weights=with_weights)
 
 
-def _is_gguf(path: Path) -> bool:
+def is_gguf(path: Path) -> bool:
+    """Whether a file starts as GGUF files do."""
     with path.open("rb") as file:
         return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC

@@ -21,6 +21,13 @@ class Tokenizer(Protocol):
     def special_ids(self) -> frozenset[int]:
         """Ids that ``skip_special_tokens`` leaves out of text."""
 
+    @property
+    def byte_ids(self) -> frozenset[int]:
+        """Ids of byte-fallback tokens, of which only a whole run has a text; often none.
+
+        Tokens of a byte-level vocabulary do not count: their bytes are decoded one by one.
+        """
+
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text."""
 
