@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -52,6 +53,8 @@ class LLM:
             raise ConfigError(f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}")
         self.engine = LLMEngine.from_args(EngineArgs(model=str(model), **kwargs))
         self._ids = itertools.count()
+        self._inbox: dict[str, deque[RequestOutput]] = {}
+        """Outputs that have not been taken yet, by the ids of requests in progress."""
 
     def get_tokenizer(self) -> Tokenizer:
         """The model's tokenizer; ConfigError under ``skip_tokenizer_init``."""
@@ -113,20 +116,18 @@ class LLM:
 
     def stream(
         self, prompt: Prompt, sampling_params: SamplingParams | None = None
-    ) -> Iterator[RequestOutput]:
-        """Complete one prompt and yield its output at every step, as ``output_kind`` says.
+    ) -> RequestStream:
+        """Complete one prompt and give its output at every step, as ``output_kind`` says.
 
-        Closing the iterator early ends the request.
+        Several streams may be open at once: their requests are batched together.
         """
-        request_id = self._next_id()
         params = sampling_params or self.get_default_sampling_params()
-        self.engine.add_request(request_id, prompt, params)
-        return self._follow(request_id)
+        return RequestStream(self, self._add(prompt, params))
 
     def stream_chat(
         self, messages: Sequence[Message], sampling_params: SamplingParams | None = None
-    ) -> Iterator[RequestOutput]:
-        """Answer one conversation and yield the answer at every step."""
+    ) -> RequestStream:
+        """Answer one conversation and give the answer at every step."""
         return self.stream(self._chat_prompt(messages, True, None), sampling_params)
 
     def beam_search(
@@ -228,44 +229,82 @@ class LLM:
             return sequence
         return dataclasses.replace(sequence, text=self.engine.tokenizer.decode(sequence.token_ids))
 
-    def _next_id(self) -> str:
-        return str(next(self._ids))
+    def _add(self, prompt: Prompt, params: SamplingParams) -> str:
+        request_id = str(next(self._ids))
+        self.engine.add_request(request_id, prompt, params)
+        self._inbox[request_id] = deque()
+        return request_id
+
+    def _step(self) -> list[str]:
+        """Run a step; returns the ids of requests that have new outputs to take."""
+        moved = []
+        for output in self.engine.step():
+            self._inbox[output.request_id].append(output)
+            moved.append(output.request_id)
+        return moved
+
+    def _drop(self, request_ids: Sequence[str]) -> None:
+        """Forget requests, ending those that are not finished."""
+        self.engine.abort(request_ids)
+        for request_id in request_ids:
+            self._inbox.pop(request_id, None)
 
     def _run(
         self, prompts: Sequence[Prompt], params: Sequence[SamplingParams], *, use_tqdm: bool
     ) -> list[RequestOutput]:
-        ids = [self._next_id() for _ in prompts]
-        done: dict[str, RequestOutput] = {}
+        ids: list[str] = []
         try:
-            for request_id, prompt, own in zip(ids, prompts, params, strict=True):
-                self.engine.add_request(request_id, prompt, own)
+            for prompt, own in zip(prompts, params, strict=True):
+                ids.append(self._add(prompt, own))
             with tqdm(total=len(ids), desc="Generating", unit="req", disable=not use_tqdm) as bar:
-                tokens = 0
-                while len(done) < len(ids):
-                    for output in self.engine.step():
-                        if output.request_id in done or not output.finished:
-                            continue
-                        done[output.request_id] = output
-                        tokens += sum(len(o.token_ids) for o in output.outputs)
-                        rate = tokens / max(bar.format_dict["elapsed"], 1e-9)
-                        bar.set_postfix_str(f"{rate:.1f} tok/s", refresh=False)
-                        bar.update()
-        except BaseException:
-            self.engine.abort(ids)
-            raise
+                return self._collect(ids, bar)
+        finally:
+            self._drop(ids)
+
+    def _collect(self, ids: Sequence[str], bar: tqdm[Any]) -> list[RequestOutput]:
+        """The final output of each request, in order."""
+        done: dict[str, RequestOutput] = {}
+        pending, tokens = set(ids), 0
+        while pending:
+            for request_id in pending.intersection(self._step()):
+                pending.discard(request_id)
+                done[request_id] = output = self._inbox[request_id].pop()
+                tokens += sum(len(one.token_ids) for one in output.outputs)
+                rate = tokens / max(bar.format_dict["elapsed"], 1e-9)
+                bar.set_postfix_str(f"{rate:.1f} tok/s", refresh=False)
+                bar.update()
         return [done[request_id] for request_id in ids]
 
-    def _follow(self, request_id: str) -> Iterator[RequestOutput]:
-        finished = False
-        try:
-            while not finished:
-                for output in self.engine.step():
-                    if output.request_id == request_id:
-                        finished = output.finished
-                        yield output
-        finally:
-            if not finished:
-                self.engine.abort([request_id])
+
+class RequestStream(Iterator[RequestOutput]):
+    """A request's outputs as they come; closing it, or letting go of it, ends the request."""
+
+    def __init__(self, llm: LLM, request_id: str) -> None:
+        self._llm = llm
+        self._request_id = request_id
+        self._open = True
+
+    def __next__(self) -> RequestOutput:
+        """The next output; runs steps until there is one."""
+        inbox = self._llm._inbox.get(self._request_id) if self._open else None
+        if inbox is None:
+            raise StopIteration
+        while not inbox:
+            self._llm._step()
+        output = inbox.popleft()
+        if output.finished:
+            self.close()
+        return output
+
+    def close(self) -> None:
+        """End the request, if it has not ended, and free its KV blocks."""
+        if self._open:
+            self._open = False
+            self._llm._drop([self._request_id])
+
+    def __del__(self) -> None:
+        """Close."""
+        self.close()
 
 
 def _as_message(output: RequestOutput) -> TokenLogprobs:

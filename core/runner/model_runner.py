@@ -67,6 +67,7 @@ class ModelRunner:
         """What each attention layer keeps, by the layer's name."""
         return {name: self._spec_of(layer) for name, layer in self.attention_layers.items()}
 
+    @torch.inference_mode()
     def initialize_cache(self, layout: KVCacheLayout, max_model_len: int) -> None:
         """Allocate the KV cache and everything whose size follows from it."""
         limits = self.config.scheduler

@@ -58,13 +58,13 @@ def reference():
             models[path] = transformers.AutoModelForCausalLM.from_pretrained(
                 path, dtype=torch.float32, attn_implementation="eager"
             ).eval()
+            models[path].generation_config.eos_token_id = None  # never ends early
         outputs = []
         for prompt in prompts:
             ids = torch.tensor([prompt])
             options = {
                 "do_sample": False,
                 "max_new_tokens": max_new_tokens,
-                "min_new_tokens": max_new_tokens,
                 "pad_token_id": 0,
                 "attention_mask": torch.ones_like(ids),
                 **kwargs,

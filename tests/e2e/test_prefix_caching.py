@@ -49,7 +49,7 @@ def test_a_shared_head_and_two_tails(cached, plain):
     told, tokens = hits(cached, prompts, 20)
     assert told == [0, 96], "shared within one step"
     assert tokens == hits(plain, prompts, 20)[1]
-    assert hits(cached, prompts[::-1], 20) == ([112, 96], tokens[::-1])
+    assert hits(cached, prompts[::-1], 20) == ([128, 96], tokens[::-1])
 
 
 def test_after_evictions(cached, plain):

@@ -10,7 +10,7 @@ from runtime.core.errors import RequestError
 
 @pytest.fixture(scope="module")
 def llm(tiny_model, load):
-    return load(tiny_model("llama"), max_logprobs=300)
+    return load(tiny_model("llama"), max_logprobs=-1)
 
 
 @pytest.fixture
