@@ -1,1 +1,6 @@
 """Discovery of plugins through entry points. Imports nothing else of this project."""
+
+from runtime.plugins.errors import PluginError
+from runtime.plugins.hookspecs import PLUGIN_API_VERSION, hookimpl
+
+__all__ = ["PLUGIN_API_VERSION", "PluginError", "hookimpl"]

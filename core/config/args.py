@@ -39,7 +39,9 @@ class EngineArgs:
         "'auto' lowers it to what the memory holds",
         None,
     )
-    seed: int = _arg("Model", "Seed of requests that bring none", 0)
+    seed: int = _arg(
+        "Model", "Seed of the engine: what requests without a seed of their own draw from", 0
+    )
     enforce_eager: bool = _arg("Model", "Never capture graphs", False)
     max_logprobs: int = _arg(
         "Model", "Most log-probabilities a token that a request may ask for; -1 is no limit", 20

@@ -14,7 +14,7 @@ from runtime.core.engine.core import EngineCore
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
-from runtime.core.errors import RequestError
+from runtime.core.errors import ConfigError, RequestError
 from runtime.core.loader.open import open_checkpoint
 from runtime.core.messages import EngineRequest
 from runtime.core.ops.registry import resolve_ops
@@ -22,9 +22,18 @@ from runtime.core.platform.select import select_platform
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
 from runtime.core.tokenizer.load import load_tokenizer
+from runtime.plugins.errors import PluginError
 from runtime.plugins.manager import default_manager
 
 logger = logging.getLogger(__name__)
+
+
+def load_general_plugins() -> None:
+    """Call every general plugin, once a process; ConfigError where a named one fails."""
+    try:
+        default_manager().load_general()
+    except PluginError as error:
+        raise ConfigError(str(error)) from error
 
 
 class LLMEngine:
@@ -47,7 +56,7 @@ class LLMEngine:
         Raises:
             RuntimeUserError: says in one line what to mend; nothing is left half-loaded.
         """
-        default_manager().load_general()
+        load_general_plugins()
         selection = select_platform(args.platform)
         logger.info("platform %s", selection.reason)
         checkpoint = open_checkpoint(args.model, args.load_format)

@@ -1,0 +1,1 @@
+"""The ``runtime`` command. Each subcommand is a module with ``add_parser`` and ``run``."""

@@ -1,0 +1,81 @@
+"""The ``runtime`` command."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from runtime.core.entrypoints.cli import chat, collect_env, generate, ops, plugins
+from runtime.core.errors import RuntimeUserError
+from runtime.core.version import own_version
+from runtime.plugins.errors import PluginError
+
+COMMANDS = (generate, chat, plugins, ops, collect_env)
+LEVEL_VARIABLE = "VLLM_LOGGING_LEVEL"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status.
+
+    0 is success, 1 an unexpected failure (with its traceback), 2 something the user can mend (one
+    line), 130 an interruption.
+    """
+    parser = build_parser()
+    words = sys.argv[1:] if argv is None else argv
+    args = parser.parse_args([with_dashes(word) for word in words])
+    if not hasattr(args, "run"):
+        parser.print_help()
+        return 2
+    try:
+        _set_up_logging()
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except (RuntimeUserError, PluginError) as error:
+        print(f"runtime: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def with_dashes(word: str) -> str:
+    """A flag spelled with underscores, as the Python arguments are, in the usual spelling."""
+    if not word.startswith("--"):
+        return word
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands. Imports nothing heavy."""
+    parser = argparse.ArgumentParser(
+        prog="runtime",
+        description="LLM inference on whatever hardware a plugin brings.",
+    )
+    parser.add_argument("--version", action="version", version=f"runtime {own_version()}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser
+
+
+def _set_up_logging() -> None:
+    """Log to stderr, so that stdout has results alone."""
+    name = os.environ.get(LEVEL_VARIABLE, "INFO").upper()
+    level = logging.getLevelNamesMapping().get(name)
+    if level is None:
+        known = "DEBUG, INFO, WARNING, ERROR"
+        raise RuntimeUserError(f"{LEVEL_VARIABLE}={name!r} must be one of {known}")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger("runtime")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
+    logger.propagate = False

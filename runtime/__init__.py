@@ -1,0 +1,57 @@
+"""A hardware-agnostic LLM inference engine whose devices are plugins.
+
+Importing this package is cheap: torch comes with the first name that needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from runtime.core.version import own_version
+
+if TYPE_CHECKING:
+    from runtime.core.engine.outputs import CompletionOutput, RequestOutput
+    from runtime.core.entrypoints.beam_search import BeamSearchParams
+    from runtime.core.entrypoints.llm import LLM
+    from runtime.core.errors import RuntimeUserError
+    from runtime.core.models.registry import ModelRegistry
+    from runtime.core.sampling.params import SamplingParams
+
+__version__ = own_version()
+
+_HOMES = {
+    "LLM": "runtime.core.entrypoints.llm",
+    "BeamSearchParams": "runtime.core.entrypoints.beam_search",
+    "CompletionOutput": "runtime.core.engine.outputs",
+    "ModelRegistry": "runtime.core.models.registry",
+    "RequestOutput": "runtime.core.engine.outputs",
+    "RuntimeUserError": "runtime.core.errors",
+    "SamplingParams": "runtime.core.sampling.params",
+}
+
+__all__ = [
+    "LLM",
+    "BeamSearchParams",
+    "CompletionOutput",
+    "ModelRegistry",
+    "RequestOutput",
+    "RuntimeUserError",
+    "SamplingParams",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Public names, for completion."""
+    return sorted(__all__)
