@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 
-CHUNK_BYTES = 16 << 20
-"""Most bytes a conversion keeps beside the weight itself."""
+CHUNK_BYTES = 4 << 20
+"""Bytes, counted in float32, of the rows that are read and converted at once."""
 
 
 class LazyWeight(ABC):

@@ -131,6 +131,12 @@ class MemoryRole(Protocol):
     def host_buffer(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed host tensor that copies fastest to this device (page-locked where it helps)."""
 
+    def zeros(self, shape: Sequence[int], dtype: torch.dtype, index: int = 0) -> torch.Tensor:
+        """A zeroed device tensor, large and long-lived: a KV cache.
+
+        Most of it may never be used: where the system can, memory is taken when it is touched.
+        """
+
     def copy_to_device(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Copy a host tensor into a device tensor of the same shape.
 

@@ -55,6 +55,7 @@ class ModelRunner:
         self.config = config
         self.model = model
         self.device = device
+        self.index = device.index or 0
         self.memory = config.platform.memory
         self.attention_layers: dict[str, Attention] = {
             module.layer_name: module
@@ -80,9 +81,7 @@ class ModelRunner:
             for layer in layers:
                 shape = layer.backend.kv_cache_shape(count, layer.spec)
                 # Zeros, not uninitialised: a masked position may be read, and 0 x NaN is NaN.
-                layer.kv_cache = torch.zeros(
-                    shape, dtype=layer.spec.kv_cache_dtype, device=self.device
-                )
+                layer.kv_cache = self.memory.zeros(shape, layer.spec.kv_cache_dtype, self.index)
             builder = layers[0].backend.builder_class(self.config, layers[0].spec, self.device)
             self._builders.append(builder)
         self._input_ids = self._buffer((tokens,), torch.int32)

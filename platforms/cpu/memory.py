@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
 
@@ -78,6 +80,14 @@ class CpuMemory:
     def host_buffer(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """An ordinary tensor of zeros."""
         return torch.zeros(tuple(shape), dtype=dtype, device="cpu")
+
+    def zeros(self, shape: Sequence[int], dtype: torch.dtype, index: int = 0) -> torch.Tensor:
+        """Memory that the kernel maps, zeroed, page by page as it is touched.
+
+        torch's own zeros writes to all of it.
+        """
+        size = math.prod(shape) * dtype.itemsize
+        return torch.from_numpy(np.zeros(size, dtype=np.uint8)).view(dtype).view(tuple(shape))
 
     def copy_to_device(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Copy at once. Raises RuntimeError where the shapes differ."""

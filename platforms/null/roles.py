@@ -76,6 +76,10 @@ class NullMemory:
         """An ordinary host tensor of zeros."""
         return torch.zeros(tuple(shape), dtype=dtype, device="cpu")
 
+    def zeros(self, shape: Sequence[int], dtype: torch.dtype, index: int = 0) -> torch.Tensor:
+        """An ordinary device tensor of zeros."""
+        return torch.zeros(tuple(shape), dtype=dtype, device=torch.device("null", index))
+
     def copy_to_device(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Counted. Raises RuntimeError unless host to device, of one shape, outside a capture."""
         inner = host_of(target)

@@ -57,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
             outputs = llm.chat(conversations, params)
         else:
             outputs = llm.generate(prompts, params)
-    for output in outputs:
-        print(json.dumps(as_json(output)) if args.json else as_text(output), flush=True)
+    for prompt, output in zip(prompts, outputs, strict=True):
+        text = _text_of(prompt) if args.chat else output.prompt
+        print(json.dumps(as_json(output)) if args.json else as_text(output, text), flush=True)
     return 0
 
 
@@ -123,10 +124,9 @@ def _seconds(end: float | None, begin: float) -> float | None:
     return None if end is None else round(end - begin, 4)
 
 
-def as_text(output: RequestOutput) -> str:
+def as_text(output: RequestOutput, prompt: str | None) -> str:
     """What is printed of a result for people."""
-    prompt = output.prompt if output.prompt is not None else str(output.prompt_token_ids)
-    parts = [f"Prompt: {prompt.strip()}"]
+    parts = [f"Prompt: {(prompt or str(output.prompt_token_ids)).strip()}"]
     for one in output.outputs:
         text = one.text.strip() if one.text else str(one.token_ids)
         parts.append(f"Output ({one.finish_reason}, {len(one.token_ids)} tokens): {text}")
