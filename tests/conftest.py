@@ -1,0 +1,52 @@
+"""Fixtures for all tests: the real small models, fetched once into a cache folder."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import filelock
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "fetch_smollm2.py"
+
+
+def cache_folder():
+    """Where weights are kept, as the Makefile has it."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("RUNTIME_CACHE") or Path(base) / "runtime")
+
+
+@pytest.fixture(scope="session")
+def smollm2_path():
+    """SmolLM2-135M-Instruct as a Q4_1 GGUF; skips where it is neither cached nor to be had."""
+    target = cache_folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target.with_suffix(".lock")):
+        if not target.exists():
+            spec = importlib.util.spec_from_file_location("fetch_smollm2", SCRIPT)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            try:
+                module.fetch(target)
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"SmolLM2 is not cached and cannot be fetched: {error}")
+    return target
+
+
+@pytest.fixture(scope="session")
+def run_runtime():
+    """Run the command line in a fresh interpreter: ``run_runtime("plugins") -> completed``."""
+
+    def run(*words, timeout=120, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "runtime", *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, **environment},
+            input=environment.pop("stdin", None),
+        )
+
+    return run
