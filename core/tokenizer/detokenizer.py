@@ -70,7 +70,6 @@ class IncrementalDetokenizer:
     def finish(self) -> str:
         """The text that was held back, as ``decode`` gives it at the end of all tokens."""
         text = self._decode()
-        self._leave_prompt(text)
         return self._give(text, len(text))
 
     def _append(self, token_id: int) -> str:
@@ -80,7 +79,6 @@ class IncrementalDetokenizer:
         if token_id in self._byte_ids:
             return ""
         text = self._decode()
-        self._leave_prompt(text)
         piece = self._give(text, len(text) - self._unsure(text))
         if len(self._window) > MAX_WINDOW:
             pending = len(text) - self._given
@@ -88,14 +86,13 @@ class IncrementalDetokenizer:
             self._given = len(self._decode()) - pending
         return piece
 
-    def _leave_prompt(self, text: str) -> None:
-        """Once: settle whether an incomplete end of the prompt was completed by the output."""
-        if self._in_prompt:
-            self._in_prompt = False
-            if text.startswith(self._prompt_text):
-                self._given = len(self._prompt_text)
-
     def _give(self, text: str, stop: int) -> str:
+        if stop > self._given and self._in_prompt:
+            # The first text beyond the prompt's. Where that ended in an incomplete character,
+            # the output either completed it or left it as the prompt shows it.
+            self._in_prompt = False
+            if text[:stop].startswith(self._prompt_text):
+                self._given = len(self._prompt_text)
         if stop <= self._given:
             return ""
         piece = text[self._given : stop]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
+from tokenizers import AddedToken, decoders, models, normalizers, processors
 
 from runtime.core.errors import ModelLoadError
 from runtime.core.tokenizer.fast import DEFAULT_TEMPLATE, FastTokenizer
@@ -189,9 +189,11 @@ def _sentencepiece(vocabulary: _Vocabulary) -> tokenizers.Tokenizer:
         _bpe(vocabulary, ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
     )
     prefix = bool(vocabulary.get("add_space_prefix", True))
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(
-        replacement="▁", prepend_scheme="first" if prefix else "never", split=False
-    )
+    blank_to_piece: normalizers.Normalizer = normalizers.Replace(" ", "▁")
+    if prefix:
+        # Always one more, as in SentencePiece, and after each special token.
+        blank_to_piece = normalizers.Sequence([normalizers.Prepend("▁"), blank_to_piece])
+    backend.normalizer = blank_to_piece
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     if prefix:
         steps.append(decoders.Strip(content=" ", left=1, right=0))
