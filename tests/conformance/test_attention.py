@@ -144,7 +144,9 @@ def test_a_decode_is_the_last_row_of_a_prefill(platform, window):
     with torch.inference_mode():
         for backend in candidate_backends(platform):
             generator = torch.Generator().manual_seed(3)
-            keys, values = (random_on(platform, (30, 2, 32), torch.float32, generator) for _ in "kv")
+            keys, values = (
+                random_on(platform, (30, 2, 32), torch.float32, generator) for _ in "kv"
+            )
             query = random_on(platform, (30, 4, 32), torch.float32, generator)
             config = SimpleNamespace(platform=platform)
             builder = backend.builder_class(config, spec, platform.devices.device(0))

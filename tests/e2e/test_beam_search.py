@@ -5,7 +5,6 @@ import pytest
 from runtime.core.entrypoints.beam_search import BeamSearchParams
 from runtime.core.errors import RequestError
 
-
 ENDS = [2, *range(50, 59)]
 
 

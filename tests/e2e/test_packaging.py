@@ -64,8 +64,9 @@ def fresh(wheel, tmp_path_factory):
     python = folder / "bin" / "python"
     call(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=folder)
     site = Path(
-        call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
-        .strip()
+        call(
+            python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
+        ).strip()
     )
     # Only this interpreter's folder, not its .pth files: they would bring the checkout back.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")

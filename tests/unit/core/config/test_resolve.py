@@ -1,0 +1,118 @@
+"""From what the user asked to the one configuration."""
+
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from runtime.core.config.args import EngineArgs
+from runtime.core.config.hf_config import HFConfig
+from runtime.core.config.resolve import resolve_config
+from runtime.core.errors import ConfigError, ModelLoadError
+from runtime.core.platform.interface import PlatformCapabilities, PlatformPolicy
+from runtime.platforms.null.platform import NullPlatform
+
+HF = {"architectures": ["LlamaForCausalLM"], "vocab_size": 100, "max_position_embeddings": 512}
+
+
+class Overriding(PlatformPolicy):
+    def __init__(self, overrides):
+        self.overrides = overrides
+
+    def config_overrides(self, config):
+        return self.overrides
+
+
+class Modest(NullPlatform):
+    """A platform with few abilities, and opinions."""
+
+    capabilities = PlatformCapabilities(
+        dtypes=("float16", "float32"), kv_block_size=32, kv_block_sizes=(32, 64)
+    )
+    policy = Overriding({"scheduler.max_num_seqs": 4, "cache.block_size": 64})
+
+
+def resolve(platform=None, hf=None, **given):
+    checkpoint = SimpleNamespace(
+        config=HFConfig({**HF, **(hf or {})}), generation_config=HFConfig({})
+    )
+    return resolve_config(EngineArgs(model="m", **given), platform or NullPlatform(), checkpoint)
+
+
+def test_defaults():
+    config = resolve()
+    assert config.model.max_model_len == 512
+    assert config.model.dtype == torch.float32
+    assert config.cache.block_size == 16
+    assert config.cache.enable_prefix_caching
+    assert config.scheduler.max_num_batched_tokens == 2048
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [("float32", "float32"), ("float16", "float16"), ("bfloat16", "float16"), (None, "float32")],
+)
+def test_auto_dtype_is_the_checkpoints_or_the_platforms_first(stored, expected):
+    config = resolve(Modest(), {"dtype": stored})
+    assert config.model.dtype == getattr(torch, expected)
+
+
+def test_a_policy_overrides_only_what_the_user_left_unset():
+    config = resolve(Modest(), block_size=32)
+    assert config.scheduler.max_num_seqs == 4
+    assert config.cache.block_size == 32
+    assert resolve(Modest()).cache.block_size == 64
+
+
+def test_a_policy_may_not_override_everything():
+    class Greedy(NullPlatform):
+        policy = Overriding({"model.vocab_size": 1})
+
+    with pytest.raises(ConfigError, match="overrides 'model.vocab_size', which no platform may"):
+        resolve(Greedy())
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"dtype": "bfloat16"}, "dtype"),
+        ({"block_size": 16}, "block_size"),
+        ({"max_model_len": -1}, "max_model_len"),
+        ({"max_model_len": True}, "max_model_len"),
+        ({"max_model_len": 1024}, "max_model_len"),
+        ({"num_kv_blocks_override": 0}, "num_kv_blocks_override"),
+        ({"num_kv_blocks_override": 5, "num_gpu_blocks_override": 6}, "num_gpu_blocks_override"),
+        ({"scheduling_policy": "lifo"}, "scheduling_policy"),
+        ({"enable_chunked_prefill": False, "max_num_batched_tokens": 256}, "chunked"),
+        ({"tensor_parallel_size": 2}, "tensor_parallel_size"),
+        ({"device_id": -1}, "device_id"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(given, name):
+    with pytest.raises(ConfigError, match=name):
+        resolve(Modest(), **given)
+
+
+def test_an_unknown_architecture_is_refused():
+    with pytest.raises(ModelLoadError, match="PolkaDot"):
+        resolve(hf={"architectures": ["PolkaDot"]})
+
+
+def test_without_chunked_prefill_a_step_holds_the_longest_prompt():
+    config = resolve(hf={"max_position_embeddings": 9000}, enable_chunked_prefill=False)
+    assert config.scheduler.max_num_batched_tokens == 9000
+
+
+def test_a_configuration_is_frozen_and_pickles():
+    config = resolve(additional_config={"mine": {"a": 1}})
+    with pytest.raises(AttributeError):
+        config.model.seed = 3
+    with pytest.raises(TypeError):
+        config.additional_config["mine"] = 2
+    with pytest.raises(AttributeError):
+        config.model.hf.vocab_size = 5
+    again = pickle.loads(pickle.dumps(config))
+    assert again.model == config.model
+    assert again.additional_config == {"mine": {"a": 1}}
+    assert again.platform.name == "null"
