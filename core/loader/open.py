@@ -37,6 +37,14 @@ def open_checkpoint(path: str, load_format: str = "auto") -> Checkpoint:
             f"load_format={load_format!r} must be one of {', '.join(LoadFormat)}"
         ) from None
     place = Path(path).expanduser()
+    try:
+        return _open(place, wanted)
+    except OSError as error:
+        name = error.filename or place
+        raise ModelLoadError(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _open(place: Path, wanted: LoadFormat) -> Checkpoint:
     with_weights = wanted is not LoadFormat.DUMMY
     if place.is_dir():
         if wanted is LoadFormat.GGUF:

@@ -1,4 +1,6 @@
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +56,17 @@ def test_a_file_of_another_kind(tmp_path):
         (tmp_path / "file.gguf").write_bytes(content)
         with pytest.raises(ModelLoadError, match="neither a directory nor a GGUF file"):
             open_checkpoint(str(tmp_path / "file.gguf"))
+
+
+def test_a_file_that_the_system_refuses(make_gguf, monkeypatch):
+    path = make_gguf()
+
+    def refuse(self, *args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ModelLoadError, match=r"tiny\.v1\.gguf cannot be read: Permission denied"):
+        open_checkpoint(str(path))
 
 
 def test_load_format_contradicts(hf_dir, make_gguf):
