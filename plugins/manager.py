@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 OWN_DISTRIBUTION = "runtime"
 FILTER_VARIABLE = "VLLM_PLUGINS"
+PLUGIN_FAILURES = (Exception, SystemExit)
+"""What a plugin's code may raise without ending the process: an exit is its failure too."""
 
 
 class PluginState(StrEnum):
@@ -83,9 +85,8 @@ class PluginManager:
             found = [point for group in groups for point in entry_points(group=group)]
         self.wanted = parse_filter(self.environ)
         self.records = [self._record(point) for point in found]
-        self._refuse_duplicates()
         self._apply_filter()
-        self._general_loaded = False
+        self._refuse_duplicates()
 
     def platforms(self) -> list[PluginRecord]:
         """All platform plugins, whatever their state."""
@@ -95,26 +96,31 @@ class PluginManager:
         """All general plugins, whatever their state."""
         return [record for record in self.records if record.group == GENERAL_GROUP]
 
-    def load(self, record: PluginRecord) -> Any:
+    def load(self, record: PluginRecord, *, asked: bool = False) -> Any:
         """Call a plugin, if that has not been done, and return what it returned.
 
+        ``asked`` says that the user named it for this call, by whatever way.
+
         Raises:
-            PluginError: it failed, now or before, and VLLM_PLUGINS names it. A plugin that was
-                merely found is logged as a warning instead, and gives None.
+            PluginError: it failed, now or before, and the user or VLLM_PLUGINS names it. A plugin
+                that was merely found is logged as a warning instead, and gives None.
         """
         if record.state is PluginState.FOUND:
-            self._call(record)
-        if record.state is PluginState.FAILED and record.named:
+            self._call(record, asked)
+        if record.state is PluginState.FAILED and (asked or record.named):
             raise PluginError(failure_text(record)) from record.error
         return record.result
 
     def load_general(self) -> None:
-        """Call every wanted general plugin; once for each manager."""
-        if not self._general_loaded:
-            self._general_loaded = True
-            self.check_names()
-            for record in self.general():
-                self.load(record)
+        """Call every wanted general plugin, if that has not been done.
+
+        Raises:
+            PluginError: one that VLLM_PLUGINS names is not installed or failed; so does every
+                later call.
+        """
+        self.check_names()
+        for record in self.general():
+            self.load(record)
 
     def check_names(self) -> None:
         """Refuse a name in VLLM_PLUGINS that no plugin has, and named plugins that clash.
@@ -134,10 +140,17 @@ class PluginManager:
             if record.named and record.state is PluginState.FAILED:
                 raise PluginError(failure_text(record)) from record.error
 
-    def fail(self, record: PluginRecord, reason: str, error: BaseException | None = None) -> None:
+    def fail(
+        self,
+        record: PluginRecord,
+        reason: str,
+        error: BaseException | None = None,
+        *,
+        asked: bool = False,
+    ) -> None:
         """Mark a plugin as failed; a warning unless it was named, which is the caller's error."""
         record.state, record.reason, record.error = PluginState.FAILED, reason, error
-        if not record.named:
+        if not (asked or record.named):
             logger.warning("%s; going on without it", failure_text(record))
 
     def _record(self, point: EntryPoint) -> PluginRecord:
@@ -155,13 +168,14 @@ class PluginManager:
 
     def _refuse_duplicates(self) -> None:
         """Of plugins with one name in one group only a built-in one is kept."""
-        counts = Counter((record.group, record.name) for record in self.records)
-        for record in self.records:
+        wanted = [record for record in self.records if record.state is PluginState.FOUND]
+        counts = Counter((record.group, record.name) for record in wanted)
+        for record in wanted:
             if counts[record.group, record.name] == 1 or record.built_in:
                 continue
             others = [
                 f"{other.value} ({other.origin})"
-                for other in self.records
+                for other in wanted
                 if other is not record and (other.group, other.name) == (record.group, record.name)
             ]
             reason = (
@@ -185,14 +199,14 @@ class PluginManager:
         """Whether a built-in plugin stays a candidate although it is not named."""
         return record.group != PLATFORM_GROUP or not platform_named
 
-    def _call(self, record: PluginRecord) -> None:
+    def _call(self, record: PluginRecord, asked: bool) -> None:
         started = time.perf_counter()
         try:
             function: Callable[[], Any] = load_plugin(record.entry_point)
             record.result = function()
             record.state = PluginState.LOADED
-        except Exception as error:
-            self.fail(record, describe(error), error)
+        except PLUGIN_FAILURES as error:
+            self.fail(record, describe(error), error, asked=asked)
         finally:
             record.load_seconds = time.perf_counter() - started
 

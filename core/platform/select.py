@@ -13,6 +13,7 @@ from runtime.core.errors import PlatformError
 from runtime.core.platform.interface import Platform, ProbeResult
 from runtime.plugins.errors import PluginError
 from runtime.plugins.manager import (
+    PLUGIN_FAILURES,
     PluginManager,
     PluginRecord,
     PluginState,
@@ -66,29 +67,30 @@ class Prober:
         self.manager = manager
         self._probed: dict[int, Candidate] = {}
 
-    def probe(self, record: PluginRecord) -> Candidate:
-        """Load the plugin, import its class and ask it.
+    def probe(self, record: PluginRecord, *, asked: bool = False) -> Candidate:
+        """Load the plugin, import its class and ask it; ``asked``: the user named it.
 
         Raises:
-            PluginError: VLLM_PLUGINS names the plugin and it failed.
+            PluginError: the plugin failed, and the user or VLLM_PLUGINS names it.
         """
         key = id(record)
         if key not in self._probed:
-            self._probed[key] = self._probe(record)
+            self._probed[key] = self._probe(record, asked)
         return self._probed[key]
 
-    def _probe(self, record: PluginRecord) -> Candidate:
-        name = self.manager.load(record)
+    def _probe(self, record: PluginRecord, asked: bool) -> Candidate:
+        name = self.manager.load(record, asked=asked)
         if record.state is not PluginState.LOADED:
             return Candidate(record, None, ProbeResult.no(record.reason))
         if name is None:
-            return Candidate(record, None, ProbeResult.no("the plugin offers no platform here"))
+            record.reason = "the plugin offers no platform here"
+            return Candidate(record, None, ProbeResult.no(record.reason))
         try:
             platform_class = _platform_class(record, name)
-            result = platform_class.probe()
-        except Exception as error:
-            self.manager.fail(record, describe(error), error)
-            if record.named:
+            result = _checked(platform_class.probe())
+        except PLUGIN_FAILURES as error:
+            self.manager.fail(record, describe(error), error, asked=asked)
+            if asked or record.named:
                 raise PluginError(failure_text(record)) from error
             return Candidate(record, None, ProbeResult.no(record.reason))
         record.reason = result.reason
@@ -113,7 +115,18 @@ def _platform_class(record: PluginRecord, name: object) -> type[Platform]:
             f"the entry point is called {record.name!r}, its platform {found.name!r}: "
             "the two must be the same"
         )
+    if missing := sorted(found.__abstractmethods__):
+        raise PluginError(f"{name} does not implement {', '.join(missing)}")
     return found
+
+
+def _checked(result: object) -> ProbeResult:
+    """What a probe returned, refused where it is no answer."""
+    if not isinstance(result, ProbeResult) or not isinstance(result.score, int | None):
+        raise PluginError(
+            f"its probe returned {result!r} where a ProbeResult with an int or None is expected"
+        )
+    return result
 
 
 def select_platform(
@@ -159,8 +172,7 @@ def _by_name(prober: Prober, name: str, source: str) -> Selection:
     record = next((r for r in records if r.state is not PluginState.FAILED), records[0])
     if record.state in (PluginState.FILTERED, PluginState.FAILED):
         raise PlatformError(f"platform {name!r} ({source}) cannot be used: {record.reason}")
-    record.named = True
-    candidate = prober.probe(record)
+    candidate = prober.probe(record, asked=True)
     if candidate.platform_class is None or not candidate.probe.available:
         raise PlatformError(
             f"platform {name!r} ({source}) cannot run here: {candidate.probe.reason}"

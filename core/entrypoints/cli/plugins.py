@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtime.core.entrypoints.cli.table import format_table
-from runtime.core.errors import PlatformError
+from runtime.core.errors import PlatformError, RuntimeUserError
 from runtime.core.platform.select import default_prober, select_platform
 from runtime.plugins.errors import PluginError
 from runtime.plugins.hookspecs import PLATFORM_GROUP
@@ -28,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; exit 2 where no platform can be chosen."""
+    """Print the table; exit 2 where no platform can be chosen or a named plugin failed."""
     rows, chosen, error = describe_plugins(args.platform)
     if args.json:
         print(json.dumps(rows, indent=2))
@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
 
 def describe_plugins(
     requested: str | None = None,
-) -> tuple[list[dict[str, Any]], str | None, PlatformError | None]:
-    """A row for each plugin, why the platform was chosen, and the error if none could be."""
+) -> tuple[list[dict[str, Any]], str | None, RuntimeUserError | None]:
+    """A row for each plugin, why the platform was chosen, and the error an engine would end in."""
     chosen: str | None = None
     selected: str | None = None
-    error: PlatformError | None = None
+    error: RuntimeUserError | None = None
     try:
         selection = select_platform(requested)
         chosen, selected = selection.reason, selection.platform.name
@@ -63,8 +63,8 @@ def describe_plugins(
                     score = prober.probe(record).probe.score
                 else:
                     prober.manager.load(record)
-            except PluginError:
-                pass  # It was asked for and failed: its row says so.
+            except PluginError as caught:
+                error = error or RuntimeUserError(str(caught))
         rows.append(_row(record, score, selected))
     return rows, chosen, error
 

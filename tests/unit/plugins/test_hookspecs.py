@@ -1,0 +1,116 @@
+"""Each hook, called through a real distribution, in both forms that an entry point may have."""
+
+HOOKS = """
+from runtime.plugins import hookimpl
+"""
+
+MODULE = (
+    HOOKS
+    + """
+from runtime.core.platform.interface import Platform, ProbeResult
+
+class Device(Platform):
+    name = "modular"
+    device_type = "cpu"
+    capabilities = devices = memory = None
+
+    @classmethod
+    def probe(cls):
+        return ProbeResult(50, "ready")
+
+@hookimpl
+def runtime_platform():
+    return __name__ + ":Device"
+
+@hookimpl
+def runtime_register():
+    note("register")
+"""
+)
+
+OBJECT = (
+    MODULE.replace("modular", "objective")
+    + """
+class Plugin:
+    @hookimpl
+    def runtime_platform(self):
+        return __name__ + ":Device"
+
+    @hookimpl
+    def runtime_register(self):
+        note("register by object")
+
+plugin = Plugin()
+"""
+)
+
+
+def test_runtime_platform_as_a_hook_of_a_module(site):
+    site.install("acme-modular", MODULE, platforms={"modular": "acme_modular"})
+    assert site.plugins().selected == ["modular"]
+
+
+def test_runtime_platform_as_a_hook_of_an_object(site):
+    site.install("acme-objective", OBJECT, platforms={"objective": "acme_objective:plugin"})
+    assert site.plugins().selected == ["objective"]
+
+
+def test_runtime_platform_as_a_plain_callable(site):
+    site.install_platform("plain")
+    listing = site.plugins()
+    assert listing.selected == ["plain"]
+    assert listing["plain"] | {"load_ms": 0} == {
+        "group": "runtime.platform_plugins",
+        "name": "plain",
+        "distribution": "acme-plain",
+        "version": "1.2",
+        "value": "acme_plain:register",
+        "state": "selected",
+        "score": 50,
+        "reason": "ready",
+        "load_ms": 0,
+    }
+    assert 0 < listing["plain"]["load_ms"] < 5000
+
+
+def test_runtime_platform_may_be_none(site):
+    site.install(
+        "acme-shy", "def register():\n    return None\n", platforms={"shy": "acme_shy:register"}
+    )
+    listing = site.plugins()
+    assert listing["shy"]["state"] == "not available"
+    assert listing["shy"]["reason"] == "the plugin offers no platform here"
+    assert listing.selected == ["cpu"]
+    assert not listing.warnings
+
+
+def test_runtime_register_as_a_hook_of_a_module(site):
+    site.install("acme-modular", MODULE, general={"models": "acme_modular"})
+    listing = site.plugins()
+    assert (listing["models"]["state"], listing["models"]["reason"]) == ("available", "registered")
+    assert site.events() == ["import acme_modular", "register"]
+
+
+def test_runtime_register_as_a_hook_of_an_object(site):
+    site.install("acme-objective", OBJECT, general={"models": "acme_objective:plugin"})
+    assert site.plugins()["models"]["state"] == "available"
+    assert site.events() == ["import acme_objective", "register by object"]
+
+
+def test_runtime_register_as_a_plain_callable(site):
+    site.install_general("models")
+    assert site.plugins()["models"]["state"] == "available"
+    assert site.events() == ["import acme_models", "register"]
+
+
+def test_one_module_serves_both_groups(site):
+    site.install(
+        "acme-modular",
+        MODULE,
+        platforms={"modular": "acme_modular"},
+        general={"models": "acme_modular"},
+    )
+    listing = site.plugins()
+    assert listing.states["modular"] == "selected"
+    assert listing.states["models"] == "available"
+    assert site.events() == ["import acme_modular", "register"]
