@@ -62,6 +62,11 @@ def check_api_version(plugin: object) -> None:
         )
 
 
+def hook_signature(hook_name: str) -> str:
+    """A hook as its specification and the documentation write it, ``name() -> type``."""
+    return f"{hook_name}{inspect.signature(getattr(hookspecs, hook_name), eval_str=True)}"
+
+
 def _has_hooks(plugin: object) -> bool:
     marker = f"{PROJECT}_impl"
     return any(hasattr(getattr(plugin, name, None), marker) for name in dir(plugin))
@@ -75,7 +80,7 @@ def _from_hooks(plugin: object, name: str, hook_name: str) -> Callable[[], Any]:
         manager.register(plugin, name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        raise PluginError(_wrong_hook(plugin, error)) from error
+        raise PluginError(_wrong_hook(plugin, error)) from None
     hook: Callable[[], Any] = getattr(manager.hook, hook_name)
     return hook
 
@@ -92,7 +97,7 @@ def _wrong_hook(plugin: object, error: Exception) -> str:
             known = ", ".join(sorted(HOOK_OF_GROUP.values()))
             return f"implements {theirs}, which is no hook (known: {known})"
         if inspect.signature(function).parameters.keys() - _parameters(specification):
-            return f"implements {theirs}, the hook is {name}{inspect.signature(specification)}"
+            return f"implements {theirs}, the hook is {hook_signature(name)}"
     return " ".join(str(error).split())
 
 
@@ -105,9 +110,8 @@ def _check_callable(plugin: Callable[..., Any], hook_name: str) -> None:
         signature = inspect.signature(plugin)
         signature.bind()
     except (TypeError, ValueError):
-        expected = f"{hook_name}{inspect.signature(getattr(hookspecs, hook_name))}"
         found = f"{getattr(plugin, '__qualname__', plugin)}{_signature_text(plugin)}"
-        raise PluginError(f"is {found}, but is called as {expected}") from None
+        raise PluginError(f"is {found}, but is called as {hook_signature(hook_name)}") from None
 
 
 def _signature_text(plugin: Callable[..., Any]) -> str:

@@ -221,11 +221,13 @@ def parse_filter(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 def describe(error: BaseException) -> str:
     """An exception in one line, with the one that caused it."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    if isinstance(error, PluginError):
-        text = str(error)
+    text = str(error) if isinstance(error, PluginError) else _one_line(error)
     cause = error.__cause__
-    return f"{text} (caused by {type(cause).__name__}: {cause})" if cause is not None else text
+    return text if cause is None else f"{text} (caused by {_one_line(cause)})"
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def failure_text(record: PluginRecord) -> str:
