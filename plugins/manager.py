@@ -68,8 +68,8 @@ class PluginRecord:
 class PluginManager:
     """Finds plugins and calls each at most once.
 
-    The order of entry points is that of ``importlib.metadata``; ``environ`` is read when the
-    manager is made.
+    Platform plugins go before general ones, each by name; ``environ`` is read when the manager is
+    made.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -84,7 +84,7 @@ class PluginManager:
             groups = (PLATFORM_GROUP, GENERAL_GROUP)
             found = [point for group in groups for point in entry_points(group=group)]
         self.wanted = parse_filter(self.environ)
-        self.records = [self._record(point) for point in found]
+        self.records = [self._record(point) for point in sorted(found, key=_order)]
         self._apply_filter()
         self._refuse_duplicates()
 
@@ -209,6 +209,11 @@ class PluginManager:
             self.fail(record, describe(error), error, asked=asked)
         finally:
             record.load_seconds = time.perf_counter() - started
+
+
+def _order(point: EntryPoint) -> tuple[bool, str, str]:
+    """The same order on every machine, whatever order its file system lists folders in."""
+    return point.group != PLATFORM_GROUP, point.name, point.value
 
 
 def parse_filter(environ: Mapping[str, str]) -> tuple[str, ...] | None:

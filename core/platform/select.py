@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import pkgutil
@@ -115,9 +116,16 @@ def _platform_class(record: PluginRecord, name: object) -> type[Platform]:
             f"the entry point is called {record.name!r}, its platform {found.name!r}: "
             "the two must be the same"
         )
-    if missing := sorted(found.__abstractmethods__):
+    if missing := _abstract_members(found):
         raise PluginError(f"{name} does not implement {', '.join(missing)}")
     return found
+
+
+def _abstract_members(platform_class: type[Platform]) -> list[str]:
+    """What a platform must bring and does not; ABC does not look into a cached property."""
+    members = {name: inspect.getattr_static(platform_class, name) for name in dir(platform_class)}
+    functions = {name: getattr(member, "func", member) for name, member in members.items()}
+    return [name for name, it in functions.items() if getattr(it, "__isabstractmethod__", False)]
 
 
 def _checked(result: object) -> ProbeResult:
