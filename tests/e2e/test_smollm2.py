@@ -1,5 +1,6 @@
 """SmolLM2-135M from its GGUF file: the same tokens as transformers, in any company."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -79,7 +80,7 @@ def test_a_stream_joins_to_the_whole_text(llm, conversations):
     whole = llm.chat(conversations[1], params, use_tqdm=False)[0].outputs[0]
     seen = [output.outputs[0].text for output in llm.stream_chat(conversations[1], params)]
     assert seen[-1] == whole.text
-    assert all(later.startswith(earlier) for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
     delta = SamplingParams(temperature=0, max_tokens=40, output_kind=OutputKind.DELTA)
     parts = [output.outputs[0] for output in llm.stream_chat(conversations[1], delta)]
     assert "".join(part.text for part in parts) == whole.text
