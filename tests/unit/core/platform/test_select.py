@@ -160,6 +160,32 @@ def test_a_found_platform_whose_probe_raises_is_one_warning(site):
     )
 
 
+def test_a_platform_whose_function_raises_is_a_warning_or_where_named_an_error(site):
+    source = "def register():\n    import a_driver_binding_that_is_not_there\n"
+    site.install("acme-left", source, platforms={"left": "acme_left:register"})
+    failure = (
+        "plugin 'left' of acme-left 1.2 failed: ModuleNotFoundError: "
+        "No module named 'a_driver_binding_that_is_not_there'"
+    )
+    listing = site.plugins()
+    assert listing.selected == ["cpu"]
+    (warning,) = listing.warnings
+    assert warning.endswith(f"{failure}; going on without it")
+    words = ("generate", "--model", "nowhere", "--prompt", "x")
+    for choice in ({"VLLM_TARGET_DEVICE": "left"}, {"VLLM_PLUGINS": "left"}):
+        done = site.run(*words, **choice)
+        assert done.returncode == 2
+        assert done.stderr.splitlines() == [f"runtime: error: {failure}"]
+
+
+def test_a_platform_plugin_with_a_wrong_signature_is_refused(site):
+    source = "def register(config):\n    return None\n"
+    site.install("acme-left", source, platforms={"left": "acme_left:register"})
+    assert site.plugins()["left"]["reason"] == (
+        "is register(config), but is called as runtime_platform() -> str | None"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "environment"),
     [
