@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from runtime.core.kv_cache.spec import FullAttentionSpec, KVCacheSpec, SlidingWindowSpec
 
 if TYPE_CHECKING:
     import torch
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class GraphSupport(IntEnum):
-    """Which batches a backend can run inside a captured graph; each includes those before."""
+    """Which batches a backend can run inside a captured graph; each includes those before.
+
+    For such batches the metadata's tensors must be the batch's own, or buffers of the builder that
+    are at the same address for every batch of that size: a graph reads where it read at capture.
+    """
 
     NEVER = 0
     UNIFORM_SINGLE_TOKEN_DECODE = 1
@@ -119,3 +126,11 @@ class AttentionBackend(ABC):
     def kv_cache_shape(cls, num_blocks: int, spec: AttentionSpec) -> tuple[int, ...]:
         """Shape of one layer's cache. Default: keys, then values, block by block."""
         return (2, num_blocks, spec.block_size, spec.num_kv_heads, spec.head_size)
+
+    @classmethod
+    def kv_cache_spec(cls, spec: AttentionSpec) -> KVCacheSpec:
+        """What the layer keeps of its tokens. Default: all of them, or a sliding window's."""
+        page_bytes = math.prod(cls.kv_cache_shape(1, spec)) * spec.kv_cache_dtype.itemsize
+        if spec.sliding_window is not None:
+            return SlidingWindowSpec(spec.block_size, page_bytes, spec.sliding_window)
+        return FullAttentionSpec(spec.block_size, page_bytes)

@@ -52,9 +52,11 @@ class EngineArgs:
     platform: str | Platform | None = _arg(  # noqa: RUF009 (a frozen default: None)
         "Platform", "Platform to run on, or an error; the default is the best one found", None
     )
-    device_id: int = _arg("Platform", "Index of the platform's device", 0)
+    device_id: int | None = _arg(
+        "Platform", "Index of the platform's device; the default is the platform's choice", None
+    )
     additional_config: Mapping[str, Any] | None = _arg(
-        "Platform", "Settings for plugins, by plugin name", None, cli=False
+        "Platform", "Settings of plugins, by plugin name, as a JSON object", None
     )
     tensor_parallel_size: int = _arg("Parallel", "Workers that share each layer", 1)
     block_size: int | None = _arg("KV cache", "Tokens that a KV block holds", None)

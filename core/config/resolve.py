@@ -52,7 +52,7 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
         cache=cache,
         scheduler=scheduler,
         parallel=_parallel_config(args, platform),
-        additional_config=MappingProxyType(dict(args.additional_config or {})),
+        additional_config=_additional_config(args.additional_config, platform),
     )
     return _apply_policy(config, args)
 
@@ -176,11 +176,25 @@ def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
         raise ConfigError(
             f"tensor_parallel_size={size}: this version runs one worker, so it must be 1"
         )
+    if args.device_id is None:
+        return ParallelConfig(size, tuple(platform.policy.place_workers(size, available)))
     if not 0 <= args.device_id < available:
         raise ConfigError(
             f"device_id={args.device_id}: platform {platform.name!r} has {available} device(s)"
         )
     return ParallelConfig(size, (args.device_id,))
+
+
+def _additional_config(
+    given: Mapping[str, Any] | None, platform: Platform
+) -> Mapping[str, Mapping[str, Any]]:
+    """Settings of plugins by name; the platform's own are checked by the platform."""
+    settings = dict(given or {})
+    for name, values in settings.items():
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"additional_config[{name!r}] must map names to values")
+    own = platform.policy.additional_config(settings.get(platform.name, {}))
+    return MappingProxyType({**settings, platform.name: own})
 
 
 # Fields that a platform's policy may override, and the argument by which the user sets each.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import pkgutil
 from collections.abc import Iterable
 
 from runtime.core.config.runtime import RuntimeConfig
@@ -18,7 +19,7 @@ from runtime.core.kv_cache.spec import (
 )
 from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.messages import EngineOutput, EngineRequest
-from runtime.core.runner.executor import Executor, UniprocExecutor
+from runtime.core.runner.executor import Executor
 from runtime.core.scheduler.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ class EngineCore:
         ``lower_max_model_len``: where the memory does not hold one request of that length, lower
         it with a warning rather than refuse.
         """
-        self.executor: Executor = UniprocExecutor(config, checkpoint)
+        executor_class = pkgutil.resolve_name(config.platform.executor_class)
+        self.executor: Executor = executor_class(config, checkpoint)
         groups = group_layers(self.executor.kv_cache_specs())
         layout, max_model_len = size_cache(
             config, groups, self.executor, lower_max_model_len=lower_max_model_len
@@ -45,7 +47,8 @@ class EngineCore:
             config = dataclasses.replace(config, model=model)
         self.config = config
         self.executor.initialize_cache(layout, max_model_len)
-        self.scheduler = Scheduler(config, layout)
+        scheduler_class = pkgutil.resolve_name(config.platform.scheduler_class)
+        self.scheduler: Scheduler = scheduler_class(config, layout)
         _log_cache(layout, max_model_len, config.scheduler.max_num_batched_tokens)
 
     @property

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from runtime.core.errors import ConfigError
+
 if TYPE_CHECKING:
     import torch
 
@@ -197,6 +199,42 @@ class PlatformPolicy:
         """
         return ()
 
+    def linear_scheme(self, method: str | None) -> str | None:
+        """Qualified name of the ``LinearScheme`` for a quantisation method; None is dense.
+
+        Default: None, the core's own scheme for the method.
+        """
+        return None
+
+    def place_workers(self, count: int, available: int) -> Sequence[int]:
+        """Device index of each of ``count`` workers, of ``available`` devices.
+
+        Default: the first ones. ConfigError where they do not suffice.
+        """
+        if count > available:
+            raise ConfigError(f"{count} workers need {count} devices; there are {available}")
+        return range(count)
+
+    def capture_sizes(self, max_num_seqs: int) -> Sequence[int]:
+        """Batch sizes for which decode graphs are captured, ascending.
+
+        A batch is padded to the next size; a larger one runs eagerly. Default: 1, 2, 4 and
+        multiples of 8 up to the smaller of ``max_num_seqs`` and 64.
+        """
+        most = min(max_num_seqs, 64)
+        return [size for size in (1, 2, 4, *range(8, 65, 8)) if size <= most]
+
+    def additional_config(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check the plugin's own settings, ``additional_config[<its name>]``, and complete them.
+
+        ConfigError names what is wrong. Default: the platform has no settings of its own.
+        """
+        if values:
+            raise ConfigError(
+                f"additional_config: this platform has no setting {next(iter(values))!r}"
+            )
+        return {}
+
 
 class Platform(ABC):
     """A device, as the engine sees it.
@@ -257,6 +295,32 @@ class Platform(ABC):
         """
         return None
 
+    def after_loading(self, model: torch.nn.Module, config: RuntimeConfig) -> None:  # noqa: B027
+        """Change a model once its weights are there (fuse, repack, move). Default: nothing."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Environment variables that the platform reads, with what each does. Default: none."""
+        return {}
+
+    @property
+    def process_start_method(self) -> str:
+        """How worker processes start: ``spawn``, ``fork`` or ``forkserver``. Default: ``spawn``.
+
+        The user's VLLM_WORKER_MULTIPROC_METHOD wins.
+        """
+        return "spawn"
+
+    @property
+    def executor_class(self) -> str:
+        """Qualified name of the ``Executor``. Default: one worker in the engine's process."""
+        return "runtime.core.runner.executor:UniprocExecutor"
+
+    @property
+    def scheduler_class(self) -> str:
+        """Qualified name of the ``Scheduler`` subclass. Default: the core's."""
+        return "runtime.core.scheduler.scheduler:Scheduler"
+
     @property
     def worker_class(self) -> str:
         """Qualified name of the ``Worker`` subclass. Default: the core's."""
@@ -264,12 +328,27 @@ class Platform(ABC):
 
     @property
     def runner_class(self) -> str:
-        """Qualified name of the ``ModelRunner`` subclass. Default: the core's, eager."""
+        """Qualified name of the ``ModelRunner`` subclass.
+
+        Default: the core's: with captured graphs where the platform has them, else eager.
+        """
+        if self.capabilities.graph_capture:
+            return "runtime.core.runner.graph_runner:GraphModelRunner"
         return "runtime.core.runner.model_runner:ModelRunner"
 
     @property
+    def sampler_class(self) -> str:
+        """Qualified name of the ``Sampler`` subclass, log-probabilities included."""
+        return "runtime.core.sampling.sampler:Sampler"
+
+    @property
+    def communicator_class(self) -> str:
+        """Qualified name of the ``Communicator``. Default: torch.distributed."""
+        return "runtime.core.distributed.communicator:TorchCommunicator"
+
+    @property
     def collective_backend(self) -> str:
-        """torch.distributed backend of this device's tensors. Default: ``gloo``."""
+        """torch.distributed backend that the default communicator uses. Default: ``gloo``."""
         return "gloo"
 
     def __reduce__(self) -> tuple[type[Platform], tuple[()]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -60,14 +62,18 @@ class DenseScheme(LinearScheme):
 
 
 def scheme_for(config: RuntimeConfig, prefix: str) -> LinearScheme:
-    """The scheme of the layer of that name.
+    """The scheme of the layer of that name: the platform's own, or the core's.
 
     Raises:
-        ModelLoadError: the checkpoint is quantised by a method that is not supported.
+        ModelLoadError: the checkpoint is quantised by a method that neither supports.
     """
     quantised = config.model.hf.get("quantization_config")
-    if quantised is not None:
-        method = quantised.get("quant_method", "an unnamed method")
+    method = None if quantised is None else str(quantised.get("quant_method", "unnamed"))
+    own = config.platform.policy.linear_scheme(method)
+    if own is not None:
+        scheme_class: Callable[[RuntimeConfig], LinearScheme] = pkgutil.resolve_name(own)
+        return scheme_class(config)
+    if method is not None:
         raise ModelLoadError(
             f"{prefix}: the checkpoint is quantized by {method!r} (quantization_config), "
             "which is not supported; use an unquantized checkpoint or a GGUF file"

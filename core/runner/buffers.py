@@ -34,6 +34,15 @@ class MirroredBuffer:
         return target
 
 
+def put(
+    buffer: MirroredBuffer, values: npt.NDArray[np.generic], padding: int, fill: int = 0
+) -> None:
+    """Write rows to the host side, and ``padding`` rows of ``fill`` behind them."""
+    count = len(values)
+    buffer.host[:count] = values
+    buffer.host[count : count + padding] = fill
+
+
 def to_device(
     values: Sequence[int] | Sequence[float] | npt.NDArray[np.generic],
     dtype: torch.dtype,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,17 +16,11 @@ from runtime.core.attention.interface import BatchMetadata, MetadataBuilder
 from runtime.core.attention.layer import Attention
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.forward_context import ForwardContext
-from runtime.core.kv_cache.spec import (
-    FullAttentionSpec,
-    KVCacheLayout,
-    KVCacheSpec,
-    SlidingWindowSpec,
-)
+from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
 from runtime.core.messages import RunnerOutput, SchedulerOutput, TokenLogprobs
 from runtime.core.models.interface import CausalLM
-from runtime.core.runner.buffers import MirroredBuffer
+from runtime.core.runner.buffers import MirroredBuffer, put
 from runtime.core.runner.input_batch import InputBatch, RequestState
-from runtime.core.sampling.logprobs import gather_logprobs
 from runtime.core.sampling.sampler import Sampler, SamplingBatch
 
 logger = logging.getLogger(__name__)
@@ -46,6 +41,8 @@ class StepInputs:
     positions: torch.Tensor
     context: ForwardContext
     query_start: npt.NDArray[np.int32]
+    padding: int
+    """Requests of one token behind those, which nobody reads."""
 
 
 class ModelRunner:
@@ -62,11 +59,15 @@ class ModelRunner:
             for module in cast(torch.nn.Module, model).modules()
             if isinstance(module, Attention)
         }
-        self.sampler = Sampler(config, device)
+        sampler_class = pkgutil.resolve_name(config.platform.sampler_class)
+        self.sampler: Sampler = sampler_class(config, device)
 
     def kv_cache_specs(self) -> dict[str, KVCacheSpec]:
         """What each attention layer keeps, by the layer's name."""
-        return {name: self._spec_of(layer) for name, layer in self.attention_layers.items()}
+        return {
+            name: layer.backend.kv_cache_spec(layer.spec)
+            for name, layer in self.attention_layers.items()
+        }
 
     @torch.inference_mode()
     def initialize_cache(self, layout: KVCacheLayout, max_model_len: int) -> None:
@@ -110,31 +111,57 @@ class ModelRunner:
         order = sorted(num_scheduled, key=lambda request_id: num_scheduled[request_id] > 1)
         states = [self.batch.states[request_id] for request_id in order]
         counts = np.fromiter((num_scheduled[i] for i in order), np.int32, count=len(states))
-        rows = np.fromiter((s.row for s in states), dtype=np.int64, count=len(states))
-        computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=len(states))
-        total = int(counts.sum())
-        query_start = np.zeros(len(states) + 1, dtype=np.int32)
-        np.cumsum(counts, out=query_start[1:])
+        return self.assemble(states, counts, self.padding_of(counts))
+
+    def padding_of(self, counts: npt.NDArray[np.int32]) -> int:
+        """How many requests of one token, that nobody reads, are added. Default: none."""
+        return 0
+
+    def assemble(
+        self, states: list[RequestState], counts: npt.NDArray[np.int32], padding: int
+    ) -> StepInputs:
+        """Fill the buffers for requests in batch order, and ``padding`` requests behind them.
+
+        A padding request has one token, whose key and value go to the reserved block 0.
+        """
+        reqs, total = len(states), int(counts.sum())
+        rows = np.fromiter((s.row for s in states), dtype=np.int64, count=reqs)
+        computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=reqs)
+        ones = np.ones(padding, dtype=np.int32)
+        query_start = np.zeros(reqs + padding + 1, dtype=np.int32)
+        np.cumsum(np.concatenate((counts, ones)), out=query_start[1:])
         row_of_token = np.repeat(rows, counts)
-        offsets = np.arange(total, dtype=np.int32) - np.repeat(query_start[:-1], counts)
+        offsets = np.arange(total, dtype=np.int32) - np.repeat(query_start[:reqs], counts)
         positions = np.repeat(computed, counts) + offsets
-        self._input_ids.host[:total] = self.batch.token_ids[row_of_token, positions]
-        self._positions.host[:total] = positions
-        self._query_start.host[: len(states) + 1] = query_start
-        self._seq_lens.host[: len(states)] = computed + counts
-        context = self._build_context(rows, counts, row_of_token, positions)
+        put(self._input_ids, self.batch.token_ids[row_of_token, positions], padding)
+        put(self._positions, positions, padding)
+        self._query_start.host[: reqs + padding + 1] = query_start
+        put(self._seq_lens, computed + counts, padding, fill=1)
+        for index, table in enumerate(self.batch.block_tables):
+            size = self.layout.groups[index].spec.block_size
+            blocks = table[row_of_token, positions // size].astype(np.int64)
+            put(self._slots[index], blocks * size + positions % size, padding)
+            put(self._tables[index], table[rows], padding)
         return StepInputs(
             states=states,
             counts=counts,
-            input_ids=self._input_ids.push(total),
-            positions=self._positions.push(total),
-            context=context,
+            input_ids=self._input_ids.push(total + padding),
+            positions=self._positions.push(total + padding),
+            context=self._build_context(np.concatenate((counts, ones))),
             query_start=query_start,
+            padding=padding,
         )
 
     def run_model(self, inputs: StepInputs) -> torch.Tensor:
         """Hidden states [T, hidden_size] of a step. A subclass may replay a graph here."""
         return self.model.forward(inputs.input_ids, inputs.positions, inputs.context)
+
+    def forward_extras(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
+        """What layers and ops of the platform find in ``ForwardContext.extras``.
+
+        Default: nothing. A subclass puts its own under its platform's name.
+        """
+        return {}
 
     def sample(self, inputs: StepInputs, hidden: torch.Tensor) -> RunnerOutput:
         """Next tokens of the requests whose known tokens are all computed now."""
@@ -156,41 +183,30 @@ class ModelRunner:
         sampled = {s.request_id: token for s, token in zip(states, tokens, strict=True)}
         return RunnerOutput(sampled, logprobs, prompt_logprobs)
 
-    def _build_context(
-        self,
-        rows: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int32],
-        row_of_token: npt.NDArray[np.int64],
-        positions: npt.NDArray[np.int32],
-    ) -> ForwardContext:
+    def _build_context(self, counts: npt.NDArray[np.int32]) -> ForwardContext:
         """Attention metadata of each KV cache group, under the names of its layers."""
-        num_reqs, total = len(rows), len(positions)
-        query_start = self._query_start.push(num_reqs + 1)
-        seq_lens = self._seq_lens.push(num_reqs)
+        reqs, total = len(counts), int(counts.sum())
+        query_start = self._query_start.push(reqs + 1)
+        seq_lens = self._seq_lens.push(reqs)
         attention: dict[str, Any] = {}
         for index, group in enumerate(self.layout.groups):
-            size = group.spec.block_size
-            table = self.batch.block_tables[index]
-            blocks = table[row_of_token, positions // size].astype(np.int64)
-            self._slots[index].host[:total] = blocks * size + positions % size
-            self._tables[index].host[:num_reqs] = table[rows]
             metadata = self._builders[index].build(
                 BatchMetadata(
-                    num_reqs=num_reqs,
+                    num_reqs=reqs,
                     num_tokens=total,
                     num_decodes=int(np.count_nonzero(counts == 1)),
                     max_query_len=int(counts.max()),
-                    max_seq_len=int(self._seq_lens.host[:num_reqs].max()),
+                    max_seq_len=int(self._seq_lens.host[:reqs].max()),
                     query_start_loc=query_start,
                     seq_lens=seq_lens,
-                    block_table=self._tables[index].push(num_reqs),
+                    block_table=self._tables[index].push(reqs),
                     slot_mapping=self._slots[index].push(total),
-                    query_start_loc_host=self._query_start.host_tensor[: num_reqs + 1],
-                    seq_lens_host=self._seq_lens.host_tensor[:num_reqs],
+                    query_start_loc_host=self._query_start.host_tensor[: reqs + 1],
+                    seq_lens_host=self._seq_lens.host_tensor[:reqs],
                 )
             )
             attention.update(dict.fromkeys(group.layer_names, metadata))
-        return ForwardContext(attention)
+        return ForwardContext(attention, self.forward_extras(reqs, total))
 
     def _prompt_logprobs(
         self, inputs: StepInputs, hidden: torch.Tensor
@@ -210,18 +226,10 @@ class ModelRunner:
                 offset = int(inputs.query_start[index]) - state.num_computed
                 logits = self.model.compute_logits(hidden[offset + start : offset + stop])
                 chosen = targets[start + 1 : stop + 1].tolist()
-                entries += gather_logprobs(logits.float(), chosen, wanted, self.memory)
+                entries += self.sampler.gather_logprobs(logits.float(), chosen, wanted)
             result[state.request_id] = entries
             state.prompt_logprobs_from = max(state.prompt_logprobs_from, last)
         return result
-
-    def _spec_of(self, layer: Attention) -> KVCacheSpec:
-        spec = layer.spec
-        shape = layer.backend.kv_cache_shape(1, spec)
-        page_bytes = int(np.prod(shape)) * spec.kv_cache_dtype.itemsize
-        if spec.sliding_window is not None:
-            return SlidingWindowSpec(spec.block_size, page_bytes, spec.sliding_window)
-        return FullAttentionSpec(spec.block_size, page_bytes)
 
     def _buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> MirroredBuffer:
         return MirroredBuffer(shape, dtype, self.device, self.memory)

@@ -41,6 +41,7 @@ class Worker:
         model_class = ModelRegistry.load(self.config.model.architecture)
         model = model_class(config=self.config)
         load_weights(model, checkpoint, self.config)
+        self.platform.after_loading(model, self.config)
         model.eval()
         self.weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
         runner_class = pkgutil.resolve_name(self.platform.runner_class)

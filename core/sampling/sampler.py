@@ -57,6 +57,12 @@ class Sampler:
         tokens: list[int] = self.memory.copy_to_host(chosen).tolist()
         return tokens, self._logprobs(raw, tokens, batch)
 
+    def gather_logprobs(
+        self, logits: torch.Tensor, chosen: Sequence[int], count: int
+    ) -> list[TokenLogprobs]:
+        """See :func:`runtime.core.sampling.logprobs.gather_logprobs`."""
+        return gather_logprobs(logits, chosen, count, self.memory)
+
     def _changes_logits(self, batch: SamplingBatch) -> bool:
         def asks(params: SamplingParams) -> bool:
             return bool(
@@ -127,9 +133,8 @@ class Sampler:
         result: dict[str, TokenLogprobs] = {}
         for count, rows in wanted.items():
             index = to_device(rows, torch.int64, self.device, self.memory)
-            entries = gather_logprobs(
-                logits.index_select(0, index), [tokens[r] for r in rows], count, self.memory
-            )
+            chosen = [tokens[row] for row in rows]
+            entries = self.gather_logprobs(logits.index_select(0, index), chosen, count)
             for row, entry in zip(rows, entries, strict=True):
                 result[batch.states[row].request_id] = entry
         return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from functools import cached_property
 from platform import machine
 from typing import TYPE_CHECKING
@@ -74,3 +75,13 @@ class CpuPlatform(Platform):
         from runtime.platforms.cpu.threads import apply_plan, plan_threads
 
         return apply_plan(plan_threads(os.environ, index), os.environ)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The names that the field's users know."""
+        return {
+            "VLLM_CPU_KVCACHE_SPACE": "GiB for the KV cache; the default is what it can use, up to "
+            "40 % of the free memory",
+            "VLLM_CPU_OMP_THREADS_BIND": "cores for the threads: auto, nobind, or a list such as "
+            "0-3,8 with | between workers",
+        }

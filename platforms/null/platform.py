@@ -6,6 +6,7 @@ some device, it may not do here. See ``docs/design/null-platform.md``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,20 @@ from runtime.core.platform.interface import (
     MemoryRole,
     Platform,
     PlatformCapabilities,
+    PlatformPolicy,
     ProbeResult,
 )
 
 if TYPE_CHECKING:
     from runtime.platforms.null.device import NullCounters
+
+
+class NullPolicy(PlatformPolicy):
+    """The core's choices, but for attention."""
+
+    def attention_backends(self) -> Sequence[str]:
+        """The op itself: its shapes are fixed, so a step with it can be captured."""
+        return ("runtime.core.attention.reference:ReferenceBackend",)
 
 
 class NullPlatform(Platform):
@@ -39,6 +49,7 @@ class NullPlatform(Platform):
         return PlatformCapabilities(
             dtypes=("float32", "bfloat16", "float16"),
             graph_capture=True,
+            distributed=True,
         )
 
     @cached_property
@@ -64,6 +75,21 @@ class NullPlatform(Platform):
         from runtime.platforms.null.graph import NullGraphs
 
         return NullGraphs()
+
+    @cached_property
+    def policy(self) -> PlatformPolicy:
+        """Attention that can be captured, before speed."""
+        return NullPolicy()
+
+    @property
+    def communicator_class(self) -> str:
+        """By way of the host: torch.distributed knows no null tensors."""
+        return "runtime.core.distributed.communicator:HostCommunicator"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Its one variable."""
+        return {"VLLM_NULL_MEMORY": "GiB of memory that the device has; the default is 4"}
 
     @property
     def counters(self) -> NullCounters:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from runtime.core.config.args import EngineArgs
@@ -63,6 +64,9 @@ def _add_flag(group: Any, field: dataclasses.Field[Any], hint: Any) -> None:
     if bool in kinds:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
         return
+    if any(get_origin(kind) is Mapping for kind in kinds):
+        group.add_argument(flag, type=_json_object, metavar="JSON", **options)
+        return
     choices = [value for kind in kinds if isinstance(kind, tuple) for value in kind]
     if choices and len(kinds) == 1:
         options["choices"] = choices
@@ -82,6 +86,17 @@ def _kinds(hint: Any) -> list[Any]:
         for member in members
         if member is not type(None)
     ]
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return value
 
 
 def _integer_or(words: tuple[str, ...]) -> Callable[[str], int | str]:

@@ -1,0 +1,1 @@
+"""Collectives between the workers of one model."""

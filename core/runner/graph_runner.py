@@ -1,0 +1,98 @@
+"""A model runner that replays captured graphs for decode batches, on any platform that has them."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from runtime.core.attention.interface import GraphSupport
+from runtime.core.kv_cache.spec import KVCacheLayout
+from runtime.core.platform.interface import Graph
+from runtime.core.runner.model_runner import ModelRunner, StepInputs
+
+logger = logging.getLogger(__name__)
+
+
+class GraphModelRunner(ModelRunner):
+    """Pads a batch of single tokens to the next captured size and replays that graph.
+
+    Every other batch runs eagerly, as does everything under ``enforce_eager`` or where an
+    attention backend cannot be captured.
+    """
+
+    @torch.inference_mode()
+    def initialize_cache(self, layout: KVCacheLayout, max_model_len: int) -> None:
+        """Allocate the KV cache, then capture."""
+        super().initialize_cache(layout, max_model_len)
+        self.graphs: dict[int, Graph] = {}
+        self.num_replays = 0
+        self._sizes: list[int] = []
+        reason = self._reason_against()
+        if reason is not None:
+            logger.info("graphs: none are captured: %s", reason)
+            return
+        policy = self.config.platform.policy
+        self._sizes = sorted(policy.capture_sizes(self.config.scheduler.max_num_seqs))
+        hidden_size = int(self.config.model.hf.hidden_size)
+        self._hidden = torch.zeros(
+            (self._sizes[-1], hidden_size), dtype=self.config.model.dtype, device=self.device
+        )
+        progress = tqdm(
+            # Largest first: smaller graphs then find room in the memory that it has taken.
+            self._sizes[::-1],
+            desc="Capturing graphs",
+            unit="size",
+            disable=not self.config.load.use_tqdm,
+        )
+        for size in progress:
+            self.graphs[size] = self._capture(size)
+        logger.info("graphs: captured for batches of %s", ", ".join(map(str, self._sizes)))
+
+    def padding_of(self, counts: npt.NDArray[np.int32]) -> int:
+        """What a batch of single tokens lacks of the next captured size."""
+        reqs = len(counts)
+        if not self.graphs or counts.max() > 1 or reqs > self._sizes[-1]:
+            return 0
+        return next(size for size in self._sizes if size >= reqs) - reqs
+
+    def run_model(self, inputs: StepInputs) -> torch.Tensor:
+        """Replay the batch's graph, or run eagerly where there is none."""
+        size = len(inputs.counts) + inputs.padding
+        if inputs.counts.max() > 1 or size not in self.graphs:
+            return super().run_model(inputs)
+        self.graphs[size].replay()
+        self.num_replays += 1
+        return self._hidden[:size]
+
+    def _reason_against(self) -> str | None:
+        if self.config.model.enforce_eager:
+            return "enforce_eager is set"
+        if self.config.platform.graphs is None:
+            return "the platform captures none"
+        least = GraphSupport.UNIFORM_SINGLE_TOKEN_DECODE
+        unfit = {
+            layer.backend.name
+            for layer in self.attention_layers.values()
+            if layer.backend.graph_support < least
+        }
+        if unfit:
+            return f"attention backend {', '.join(sorted(unfit))} cannot be captured"
+        if not self.config.platform.policy.capture_sizes(self.config.scheduler.max_num_seqs):
+            return "the platform's policy names no batch sizes"
+        return None
+
+    def _capture(self, size: int) -> Graph:
+        inputs = self.assemble([], np.zeros(0, dtype=np.int32), size)
+        graphs = self.config.platform.graphs
+        assert graphs is not None
+
+        def work() -> None:
+            hidden = super(GraphModelRunner, self).run_model(inputs)
+            self._hidden[:size].copy_(hidden)
+
+        work()  # Once before the capture: whatever is set up lazily is set up now.
+        return graphs.capture(work)
