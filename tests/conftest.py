@@ -39,14 +39,14 @@ def smollm2_path():
 def run_runtime():
     """Run the command line in a fresh interpreter: ``run_runtime("plugins") -> completed``."""
 
-    def run(*words, timeout=120, **environment):
+    def run(*words, timeout=120, stdin=None, **environment):
         return subprocess.run(
             [sys.executable, "-m", "runtime", *map(str, words)],
             capture_output=True,
             text=True,
             timeout=timeout,
             env={**os.environ, **environment},
-            input=environment.pop("stdin", None),
+            input=stdin,
         )
 
     return run
