@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.entrypoints.cli.flags import add_engine_flags, engine_args
+from runtime.core.entrypoints.cli.flags import add_engine_flags, open_llm
 from runtime.core.entrypoints.cli.sampling import add_sampling_flags, sampling_params
 from runtime.core.errors import RequestError
 
@@ -34,11 +33,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load the model and talk until the input ends."""
-    engine = engine_args(args, args.parser)
-    from runtime.core.entrypoints.llm import LLM
-
-    values = {f.name: getattr(engine, f.name) for f in dataclasses.fields(engine)}
-    with LLM(**values) as llm:
+    with open_llm(args, args.parser) as llm:
         llm.get_tokenizer()
         params = sampling_params(args, llm.engine.config.model.generation)
         converse(llm, params, args.system)

@@ -7,9 +7,12 @@ import dataclasses
 import json
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from runtime.core.config.args import EngineArgs
+
+if TYPE_CHECKING:
+    from runtime.core.entrypoints.llm import LLM
 
 
 def add_engine_flags(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +44,14 @@ def engine_args(args: argparse.Namespace, parser: argparse.ArgumentParser) -> En
         if field.metadata["cli"]
     }
     return EngineArgs(model=flag or positional, **values)
+
+
+def open_llm(args: argparse.Namespace, parser: argparse.ArgumentParser) -> LLM:
+    """The model that a parsed command line asks for, loaded."""
+    given = engine_args(args, parser)
+    from runtime.core.entrypoints.llm import LLM
+
+    return LLM(**{field.name: getattr(given, field.name) for field in dataclasses.fields(given)})
 
 
 def _model_help() -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.entrypoints.cli.flags import add_engine_flags, engine_args
+from runtime.core.entrypoints.cli.flags import add_engine_flags, engine_args, open_llm
 from runtime.core.entrypoints.cli.sampling import add_sampling_flags, sampling_params
 from runtime.core.errors import RequestError
 
@@ -43,14 +42,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Generate and print."""
-    engine = engine_args(args, args.parser)
+    engine_args(args, args.parser)
     prompts = [*args.prompt, *_read_prompts(args.prompt_file)]
     if not prompts:
         args.parser.error("a prompt is required: --prompt TEXT or --prompt-file FILE")
-    from runtime.core.entrypoints.llm import LLM
-
-    values = {f.name: getattr(engine, f.name) for f in dataclasses.fields(engine)}
-    with LLM(**values) as llm:
+    with open_llm(args, args.parser) as llm:
         params = sampling_params(args, llm.engine.config.model.generation)
         if args.chat:
             conversations = [[{"role": "user", "content": _text_of(p)}] for p in prompts]
