@@ -242,3 +242,10 @@ def test_a_model_with_a_state_shares_no_prefix(harness):
     h.run()
     again = h.add(tokens(16), max_tokens=1)
     assert h.step().num_scheduled[again] == 16
+
+
+@pytest.mark.parametrize(("ignore_eos", "expected"), [(False, [7, 50, 999]), (True, [7, 50])])
+def test_min_tokens_keeps_out_every_token_that_could_end_the_output(harness, ignore_eos, expected):
+    h = harness()
+    h.add(tokens(3), stop_token_ids=[50, 7], min_tokens=2, ignore_eos=ignore_eos)
+    assert h.scheduler.schedule().new_requests[0].stop_token_ids == expected
