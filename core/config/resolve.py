@@ -194,7 +194,7 @@ def _additional_config(
         if not isinstance(values, Mapping):
             raise ConfigError(f"additional_config[{name!r}] must map names to values")
     own = platform.policy.additional_config(settings.get(platform.name, {}))
-    return MappingProxyType({**settings, platform.name: own})
+    return MappingProxyType({**settings, platform.name: own} if own else settings)
 
 
 # Fields that a platform's policy may override, and the argument by which the user sets each.

@@ -94,6 +94,28 @@ def test_what_cannot_be_is_refused_by_name(given, name):
         resolve(Modest(), **given)
 
 
+def test_a_platform_checks_and_completes_its_own_settings():
+    class Tuned(PlatformPolicy):
+        def additional_config(self, values):
+            if set(values) - {"tiles"}:
+                raise ConfigError(f"additional_config: null has no setting {sorted(values)[0]!r}")
+            return {"tiles": 4, "depth": 2, **values}
+
+    class Adjustable(NullPlatform):
+        policy = Tuned()
+
+    config = resolve(Adjustable(), additional_config={"null": {"tiles": 8}, "other": {"x": 1}})
+    assert config.additional_config["null"] == {"tiles": 8, "depth": 2}
+    assert config.additional_config["other"] == {"x": 1}
+    assert resolve(Adjustable()).additional_config["null"]["tiles"] == 4
+    with pytest.raises(ConfigError, match="no setting 'colour'"):
+        resolve(Adjustable(), additional_config={"null": {"colour": 1}})
+    with pytest.raises(ConfigError, match="no setting 'colour'"):
+        resolve(additional_config={"null": {"colour": 1}})
+    with pytest.raises(ConfigError, match="must map names to values"):
+        resolve(additional_config={"null": 3})
+
+
 def test_an_unknown_architecture_is_refused():
     with pytest.raises(ModelLoadError, match="PolkaDot"):
         resolve(hf={"architectures": ["PolkaDot"]})
