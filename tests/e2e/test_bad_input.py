@@ -223,6 +223,7 @@ def test_a_prompt_file_that_cannot_be_read(refused, model, tmp_path):
         (["a", "--model", "b"], "two models"),
         (["a"], "a prompt is required"),
         (["a", "--dtype", "int3"], "invalid choice"),
+        (["a", "--max-num", "3", "--prompt", "x"], "unrecognized arguments: --max-num"),
         (["a", "--max-num-seqs", "many"], "'many' is not an integer"),
     ],
 )

@@ -21,6 +21,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "chat",
+        allow_abbrev=False,
         help="talk to a model in the terminal",
         description=f"Talk to a model; answers appear as they are generated. {HELP}",
     )

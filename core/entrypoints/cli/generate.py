@@ -20,6 +20,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "generate",
+        allow_abbrev=False,
         help="complete prompts offline",
         description="Complete prompts, batched together, and print the outputs in order.",
     )
