@@ -68,8 +68,8 @@ class BatchMetadata:
     block_table: torch.Tensor
     """[R, max_blocks] int32: block ids of each request."""
     slot_mapping: torch.Tensor
-    """[T] int64: block id x block size + offset where each token's key and value go;
-    -1 where they go nowhere."""
+    """[T] int64: block id x block size + offset where each token's key and value go. Block 0 is
+    reserved: padding goes there, and nothing is read from it."""
     query_start_loc_host: torch.Tensor
     seq_lens_host: torch.Tensor
 

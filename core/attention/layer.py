@@ -8,7 +8,7 @@ from torch import nn
 from runtime.core.attention.interface import AttentionSpec
 from runtime.core.attention.select import select_backend
 from runtime.core.config.runtime import RuntimeConfig
-from runtime.core.errors import ModelLoadError
+from runtime.core.errors import ModelLoadError, PlatformError
 from runtime.core.forward_context import ForwardContext
 
 
@@ -63,6 +63,10 @@ def _cache_dtype(config: RuntimeConfig) -> torch.dtype:
     name = config.cache.kv_cache_dtype
     if name == "auto":
         return config.model.dtype
-    dtype = getattr(torch, name)
-    assert isinstance(dtype, torch.dtype)
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise PlatformError(
+            f"kv_cache_dtype={name!r}: platform {config.platform.name!r} offers it, "
+            "but it is not the name of a torch dtype"
+        )
     return dtype
