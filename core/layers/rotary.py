@@ -126,7 +126,10 @@ def _yarn_attention(scaling: Mapping[str, Any], factor: float) -> float:
 
 
 def _longrope(rope: RopeParameters, length: int) -> Frequencies:
-    """LongRoPE: Ding et al. 2024, arXiv:2402.13753; the long factors past the original length."""
+    """LongRoPE: Ding et al. 2024, arXiv:2402.13753; the long factors past the original length.
+
+    As with ``_dynamic``, ``length`` decides for all sequences, where transformers looks at each.
+    """
     original = rope.original_positions
     factor = float(rope.scaling.get("factor") or 1.0)
     if rope.scaling.get("original_max_position_embeddings"):

@@ -1,9 +1,8 @@
-"""Llama (Touvron et al. 2023, arXiv:2302.13971) and Mistral (Jiang et al. 2023, arXiv:2310.06825).
-
-The two share every layer; Mistral's attention may have a sliding window.
-"""
+"""Llama (Touvron et al. 2023, arXiv:2302.13971), and the layers of models that derive from it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -140,7 +139,8 @@ class LlamaForCausalLM(nn.Module):
 
     def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:
         super().__init__()
-        hf = config.model.hf
+        hf = self.read_config(config.model.hf)
+        config = replace(config, model=replace(config.model, hf=hf))
         hidden, vocab = _required(hf, "hidden_size"), _required(hf, "vocab_size")
         heads = _required(hf, "num_attention_heads")
         body = f"{prefix}model"
@@ -158,6 +158,14 @@ class LlamaForCausalLM(nn.Module):
         self.lm_head = LMHead(
             self.embed_tokens, tied=self.tied, config=config, prefix=f"{prefix}lm_head"
         )
+
+    @classmethod
+    def read_config(cls, hf: HFConfig) -> HFConfig:
+        """The config as the layers shall read it. A derived architecture has its own defaults.
+
+        As in transformers, Llama's attention has no window whatever the file says.
+        """
+        return hf.replace(sliding_window=None)
 
     def checkpoint_name(self, name: str) -> str | None:
         """Pass over a tied head and the frequencies that old checkpoints carry."""

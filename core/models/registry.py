@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 NATIVE_MODELS: Mapping[str, str] = MappingProxyType(
     {
         "LlamaForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
-        "MistralForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
+        "MistralForCausalLM": "runtime.core.models.mistral:MistralForCausalLM",
     }
 )
 """Architecture names, as a config's ``architectures`` has them, and qualified class names."""
@@ -72,10 +72,10 @@ class _ModelRegistry:
         if isinstance(entry, str):
             try:
                 entry = pkgutil.resolve_name(entry)
-            except (ImportError, AttributeError) as error:
+            except Exception as error:  # a plugin's module may raise anything
                 raise ModelLoadError(
                     f"architecture {architecture}: model class {entry!r} cannot be imported: "
-                    f"{error}"
+                    f"{type(error).__name__}: {error}"
                 ) from error
         missing = _missing(entry)
         if missing:
@@ -95,18 +95,41 @@ def _is_qualified(name: str) -> bool:
 
 def _missing(model: object) -> list[str]:
     """What a class lacks of ``CausalLM``, in words."""
+    # Here: plugins register models in processes that need no torch.
+    from torch import nn
+
     if not isinstance(model, type):
         return ["being a class"]
-    missing = []
-    parameters = inspect.signature(model).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    for name in ("config", "prefix"):
-        if name not in parameters and not takes_any:
-            missing.append(f"__init__ with the keyword {name!r}")
-    for name in ("forward", "compute_logits", "named_modules"):
-        if not callable(getattr(model, name, None)):
-            missing.append(f"method {name}()")
+    if not issubclass(model, nn.Module):
+        return ["being a torch.nn.Module"]
+    missing = [
+        f"__init__ with the keyword {name!r}"
+        for name in ("config", "prefix")
+        if not _takes(model, name)
+    ]
+    # Every module has a forward; an own one is what counts.
+    if model.forward is nn.Module.forward:
+        missing.append("method forward()")
+    elif not _takes_inputs(model.forward):
+        missing.append("method forward() with the arguments (input_ids, positions, ctx)")
+    if not callable(getattr(model, "compute_logits", None)):
+        missing.append("method compute_logits()")
     return missing
+
+
+def _takes(model: type, keyword: str) -> bool:
+    parameters = inspect.signature(model).parameters
+    return keyword in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
+
+
+def _takes_inputs(forward: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(forward).bind("self", "input_ids", "positions", "ctx")
+    except TypeError:
+        return False
+    return True
 
 
 ModelRegistry = _ModelRegistry()

@@ -49,7 +49,8 @@ def test_every_provider_agrees_with_the_reference(platform_name, op, dtype):
         r for r in resolve_ops(platform, install=False).resolutions if r.op == op.name
     )
     tolerance = op.definition.tolerance[dtype]
-    generator = torch.Generator().manual_seed(torch.seed() % 2**63)
+    generator = torch.Generator()
+    print("seed", generator.seed())  # pytest shows it with a failure
     with torch.inference_mode():
         for sample in op.definition.samples(dtype, generator):
             exact = [v.clone() if isinstance(v, torch.Tensor) else v for v in widened(sample)]

@@ -5,7 +5,12 @@ import torch
 
 from runtime.core.config.hf_config import HFConfig
 from runtime.core.errors import ModelLoadError
-from runtime.core.layers.rotary import ROPE_TYPES, RopeParameters, rope_frequencies
+from runtime.core.layers.rotary import (
+    ROPE_TYPES,
+    RopeParameters,
+    RotaryEmbedding,
+    rope_frequencies,
+)
 
 transformers = pytest.importorskip("transformers")
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
@@ -94,3 +99,31 @@ def test_an_unknown_scaling_is_named_beside_the_known():
     config = HFConfig({"rope_scaling": {"type": "spiral"}})
     with pytest.raises(ModelLoadError, match="'spiral' is unknown.*llama3"):
         rope_frequencies(RopeParameters.from_config(config, 64), 32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["linear", "yarn", "llama3"])
+def test_rotation_equals_transformers(platform, config, put, name, dtype):
+    from transformers.models.llama import modeling_llama
+
+    _, theirs, ours, _ = configs(name, SCALINGS[name])
+    layer = RotaryEmbedding(64, config=config(dtype, 512, **ours))
+    positions = torch.tensor([0, 1, 7, 300, 511])
+    query, key = torch.randn(5, 4, 64).to(dtype), torch.randn(5, 2, 64).to(dtype)
+    got = [platform.memory.copy_to_host(t) for t in layer(put(query), put(key), put(positions))]
+    cos, sin = modeling_llama.LlamaRotaryEmbedding(theirs)(query, positions[None])
+    heads_first = (query.transpose(0, 1)[None], key.transpose(0, 1)[None])
+    expected = modeling_llama.apply_rotary_pos_emb(*heads_first, cos, sin)
+    for mine, their in zip(got, expected, strict=True):
+        torch.testing.assert_close(mine, their[0].transpose(0, 1), rtol=1e-6, atol=1e-6)
+
+
+def test_the_rest_of_a_head_is_not_rotated(platform, config, put):
+    own = config(partial_rotary_factor=0.25, rope_theta=10000.0)
+    layer = RotaryEmbedding(32, config=own)
+    assert layer.cos_sin_cache.shape == (64, 8)
+    query = torch.randn(3, 2, 32)
+    out, _ = layer(put(query), put(query), put(torch.tensor([1, 2, 3])))
+    host = platform.memory.copy_to_host(out)
+    assert torch.equal(host[..., 8:], query[..., 8:])
+    assert not torch.isclose(host[..., :8], query[..., :8]).all(-1).any()

@@ -14,13 +14,26 @@ class Fine(nn.Module):
     def __init__(self, *, config, prefix=""):
         super().__init__()
 
+    def forward(self, input_ids, positions, ctx):
+        return input_ids
+
     def compute_logits(self, hidden):
         return hidden
 
 
-class NoLogits(nn.Module):
+class OnlyConfig(nn.Module):
     def __init__(self, config):
         super().__init__()
+
+
+class OtherInputs(Fine):
+    def forward(self, input_ids, positions):
+        return input_ids
+
+
+class NoModule:
+    forward = Fine.forward
+    compute_logits = Fine.compute_logits
 
 
 @pytest.fixture
@@ -50,6 +63,7 @@ def test_a_registered_name_is_imported_only_when_it_is_needed(registry, tmp_path
         "from torch import nn\n"
         "class Model(nn.Module):\n"
         "    def __init__(self, *, config, prefix=''): super().__init__()\n"
+        "    def forward(self, input_ids, positions, ctx): return input_ids\n"
         "    def compute_logits(self, hidden): return hidden\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -69,9 +83,11 @@ def test_an_override_of_a_native_architecture_wins_and_is_logged(registry, caplo
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (NoLogits, r"keyword 'prefix'; method compute_logits"),
+        (OnlyConfig, r"keyword 'prefix'; method forward\(\); method compute_logits\(\)"),
+        (OtherInputs, r"forward\(\) with the arguments \(input_ids, positions, ctx\)"),
+        (NoModule, "being a torch.nn.Module"),
         ("json:loads", "being a class"),
-        ("no_such_module_here:Model", "cannot be imported: No module named"),
+        ("no_such_module_here:Model", "cannot be imported: ModuleNotFoundError: No module named"),
         ("json:Nothing", "cannot be imported"),
     ],
 )
@@ -79,6 +95,14 @@ def test_a_class_of_the_wrong_shape_is_refused(registry, model, message):
     registry.register_model("Odd", model)
     with pytest.raises(ModelLoadError, match=message):
         registry.load("Odd")
+
+
+def test_a_module_that_raises_is_one_clear_line(registry, tmp_path, monkeypatch):
+    (tmp_path / "raising_model_module.py").write_text("raise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.register_model("Raising", "raising_model_module:Model")
+    with pytest.raises(ModelLoadError, match="architecture Raising: .*RuntimeError: no licence"):
+        registry.load("Raising")
 
 
 @pytest.mark.parametrize("name", ["json", "json.loads", "a b:C", "a:", ":C"])

@@ -1,0 +1,53 @@
+"""A configuration as far as layers look at it, on each platform of this repository."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from runtime.core.config.hf_config import HFConfig
+from runtime.platforms.cpu.platform import CpuPlatform
+from runtime.platforms.null.platform import NullPlatform
+
+
+@pytest.fixture(params=[CpuPlatform, NullPlatform], ids=["cpu", "null"])
+def platform(request):
+    return request.param()
+
+
+@pytest.fixture
+def put(platform):
+    """Copy a host tensor to the platform's device."""
+
+    def copy(host):
+        target = torch.empty(host.shape, dtype=host.dtype, device=platform.devices.device(0))
+        platform.memory.copy_to_device(host, target)
+        return target
+
+    return copy
+
+
+@pytest.fixture
+def config(platform):
+    def make(dtype=torch.float32, max_model_len=64, **hf):
+        return SimpleNamespace(
+            platform=platform,
+            model=SimpleNamespace(dtype=dtype, hf=HFConfig(hf), max_model_len=max_model_len),
+            device=lambda: platform.devices.device(0),
+        )
+
+    return make
+
+
+@pytest.fixture
+def fill(platform):
+    """Fill a layer with random values; returns them by name, on the host."""
+
+    def make(layer):
+        values = {}
+        for name, view in layer.checkpoint_tensors().items():
+            values[name] = torch.randn(view.shape).to(view.dtype)
+            platform.memory.copy_to_device(values[name], view)
+        return values
+
+    return make
