@@ -1,7 +1,6 @@
 """The hooks that a plugin may implement, all of them.
 
-An entry point is either a plain callable, which stands for its group's one hook, or a module or
-object with functions marked ``@hookimpl``.
+An entry point is a plain callable, which stands for its group's one hook, or has ``@hookimpl``s.
 """
 
 from __future__ import annotations
@@ -11,12 +10,15 @@ from types import MappingProxyType
 
 import pluggy
 
+from runtime.plugins.hardware import Hardware
+
 PROJECT = "runtime"
 PLUGIN_API_VERSION = (1, 0)
 """Major and minor version. A plugin says in ``runtime_plugin_api`` which one it was written for."""
 
 PLATFORM_GROUP = "runtime.platform_plugins"
 GENERAL_GROUP = "runtime.general_plugins"
+HARDWARE_GROUP = "runtime.hardware_plugins"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -40,7 +42,19 @@ def runtime_register() -> None:
     """
 
 
+@hookspec(firstresult=True)
+def runtime_hardware() -> list[Hardware] | None:
+    """List hardware that is present, so that users learn of a platform that they lack.
+
+    Group ``runtime.hardware_plugins``. Looks at files only. What a platform serves is left out.
+    """
+
+
 HOOK_OF_GROUP: Mapping[str, str] = MappingProxyType(
-    {PLATFORM_GROUP: "runtime_platform", GENERAL_GROUP: "runtime_register"}
+    {
+        PLATFORM_GROUP: "runtime_platform",
+        GENERAL_GROUP: "runtime_register",
+        HARDWARE_GROUP: "runtime_hardware",
+    }
 )
 """The hook for which a plain callable stands."""

@@ -9,82 +9,48 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
+from runtime.plugins.deprecations import DEPRECATIONS, Deprecation
 from runtime.plugins.errors import PluginError
-from runtime.plugins.hookspecs import GENERAL_GROUP, PLATFORM_GROUP
-from runtime.plugins.loading import load_plugin
+from runtime.plugins.hookspecs import GENERAL_GROUP, HARDWARE_GROUP, PLATFORM_GROUP
+from runtime.plugins.loading import LoadedPlugin, import_package, load_plugin
+from runtime.plugins.order import Wishes, in_order
+from runtime.plugins.records import PluginRecord, PluginState, describe, failure_text, record_of
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
-OWN_DISTRIBUTION = "runtime"
 FILTER_VARIABLE = "VLLM_PLUGINS"
+GROUPS = (PLATFORM_GROUP, GENERAL_GROUP, HARDWARE_GROUP)
 PLUGIN_FAILURES = (Exception, SystemExit)
 """What a plugin's code may raise without ending the process: an exit is its failure too."""
-
-
-class PluginState(StrEnum):
-    """What has become of a plugin."""
-
-    FOUND = "found"
-    """Installed and wanted, not yet looked at."""
-    FILTERED = "filtered"
-    """Left out by VLLM_PLUGINS: it is never imported."""
-    FAILED = "failed"
-    """It could not be loaded, or raised."""
-    LOADED = "loaded"
-
-
-@dataclass
-class PluginRecord:
-    """One plugin."""
-
-    group: str
-    name: str
-    distribution: str
-    version: str
-    value: str
-    """``package.module:attribute``."""
-    built_in: bool
-    named: bool
-    """Whether VLLM_PLUGINS names it."""
-    entry_point: EntryPoint
-    state: PluginState = PluginState.FOUND
-    reason: str = ""
-    load_seconds: float = 0.0
-    error: BaseException | None = None
-    result: Any = None
-    """What its function returned."""
-
-    @property
-    def origin(self) -> str:
-        """The distribution that brings it, with its version."""
-        return f"{self.distribution} {self.version}"
 
 
 @dataclass
 class PluginManager:
     """Finds plugins and calls each at most once.
 
-    Platform plugins go before general ones, each by name; ``environ`` is read when the manager is
-    made.
+    Records are in the order of their groups and, within one, by name. ``environ`` is read when the
+    manager is made.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     found: Iterable[EntryPoint] | None = None
     """Entry points to consider; None: those that are installed."""
+    deprecations: Iterable[Deprecation] = DEPRECATIONS
+    before_import: Callable[[str], None] | None = None
+    """Told the import package of a plugin before it is imported, so that its log can be shown."""
     records: list[PluginRecord] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         """Find and filter, importing nothing."""
         found = self.found
         if found is None:
-            groups = (PLATFORM_GROUP, GENERAL_GROUP)
-            found = [point for group in groups for point in entry_points(group=group)]
+            found = [point for group in GROUPS for point in entry_points(group=group)]
         self.wanted = parse_filter(self.environ)
-        self.records = [self._record(point) for point in sorted(found, key=_order)]
+        self.records = [record_of(point, self.wanted) for point in sorted(found, key=_order)]
         self._apply_filter()
         self._refuse_duplicates()
 
@@ -96,6 +62,10 @@ class PluginManager:
         """All general plugins, whatever their state."""
         return [record for record in self.records if record.group == GENERAL_GROUP]
 
+    def hardware(self) -> list[PluginRecord]:
+        """All plugins that look for hardware, whatever their state."""
+        return [record for record in self.records if record.group == HARDWARE_GROUP]
+
     def load(self, record: PluginRecord, *, asked: bool = False) -> Any:
         """Call a plugin, if that has not been done, and return what it returned.
 
@@ -105,22 +75,47 @@ class PluginManager:
             PluginError: it failed, now or before, and the user or VLLM_PLUGINS names it. A plugin
                 that was merely found is logged as a warning instead, and gives None.
         """
-        if record.state is PluginState.FOUND:
-            self._call(record, asked)
+        self._import(record, asked=asked)
+        if record.state is PluginState.FOUND and record.loaded is not None:
+            record.result = self.attempt(record, record.loaded.function, asked=asked)
+            if record.error is None:
+                record.state = PluginState.LOADED
         if record.state is PluginState.FAILED and (asked or record.named):
             raise PluginError(failure_text(record)) from record.error
         return record.result
 
     def load_general(self) -> None:
-        """Call every wanted general plugin, if that has not been done.
+        """Call every wanted general plugin, if that has not been done, in the order they ask for.
 
         Raises:
-            PluginError: one that VLLM_PLUGINS names is not installed or failed; so does every
-                later call.
+            PluginError: one that VLLM_PLUGINS names is not installed or failed, or they ask for an
+                order that cannot be; so does every later call.
         """
         self.check_names()
-        for record in self.general():
+        for record in self.general_in_order():
             self.load(record)
+
+    def general_in_order(self) -> list[PluginRecord]:
+        """General plugins that are not filtered out, imported, in the order in which to call them.
+
+        Those that cannot be imported come first.
+
+        Raises:
+            PluginError: their ``runtime_plugin_before`` and ``runtime_plugin_after`` make a circle.
+        """
+        wanted = [record for record in self.general() if record.state is not PluginState.FILTERED]
+        for record in wanted:
+            self._import(record)
+        wishes: dict[str, Wishes] = {}
+        by_name: dict[str, PluginRecord] = {}
+        failed = []
+        for record in wanted:
+            if record.loaded is None:
+                failed.append(record)
+            else:
+                wishes[record.name] = record.loaded.wishes
+                by_name[record.name] = record
+        return [*failed, *(by_name[name] for name in in_order(wishes))]
 
     def check_names(self) -> None:
         """Refuse a name in VLLM_PLUGINS that no plugin has, and named plugins that clash.
@@ -140,7 +135,40 @@ class PluginManager:
             if record.named and record.state is PluginState.FAILED:
                 raise PluginError(failure_text(record)) from record.error
 
-    def fail(
+    def attempt(
+        self, record: PluginRecord, work: Callable[[], T], *, asked: bool = False
+    ) -> T | None:
+        """Run code of a plugin: its result, or None where it raises and is a failed one from then.
+
+        The time it takes is counted as the plugin's.
+        """
+        started = time.perf_counter()
+        try:
+            return work()
+        except PLUGIN_FAILURES as error:
+            self._fail(record, describe(error), error, asked=asked)
+            return None
+        finally:
+            record.load_seconds += time.perf_counter() - started
+
+    def announce(self, package: str) -> None:
+        """Say that code of an import package is about to run for the first time."""
+        if self.before_import is not None:
+            self.before_import(package)
+
+    def _import(self, record: PluginRecord, *, asked: bool = False) -> None:
+        if record.state is not PluginState.FOUND or record.loaded is not None:
+            return
+
+        def work() -> LoadedPlugin:
+            self.announce(import_package(record.value))
+            return load_plugin(record.entry_point, self.deprecations)
+
+        record.loaded = self.attempt(record, work, asked=asked)
+        for entry in record.loaded.deprecated if record.loaded is not None else ():
+            logger.warning("plugin %r of %s %s", record.name, record.origin, entry.warning())
+
+    def _fail(
         self,
         record: PluginRecord,
         reason: str,
@@ -152,19 +180,6 @@ class PluginManager:
         record.state, record.reason, record.error = PluginState.FAILED, reason, error
         if not (asked or record.named):
             logger.warning("%s; going on without it", failure_text(record))
-
-    def _record(self, point: EntryPoint) -> PluginRecord:
-        distribution = point.dist.name if point.dist is not None else "unknown"
-        return PluginRecord(
-            group=point.group,
-            name=point.name,
-            distribution=distribution,
-            version=point.dist.version if point.dist is not None else "?",
-            value=point.value,
-            built_in=distribution == OWN_DISTRIBUTION,
-            named=point.name in (self.wanted or ()),
-            entry_point=point,
-        )
 
     def _refuse_duplicates(self) -> None:
         """Of plugins with one name in one group only a built-in one is kept."""
@@ -182,7 +197,7 @@ class PluginManager:
                 f"its name is taken twice: {record.value} ({record.origin}) and "
                 f"{', '.join(others)}; uninstall one of them"
             )
-            self.fail(record, reason)
+            self._fail(record, reason)
 
     def _apply_filter(self) -> None:
         if self.wanted is None:
@@ -199,21 +214,10 @@ class PluginManager:
         """Whether a built-in plugin stays a candidate although it is not named."""
         return record.group != PLATFORM_GROUP or not platform_named
 
-    def _call(self, record: PluginRecord, asked: bool) -> None:
-        started = time.perf_counter()
-        try:
-            function: Callable[[], Any] = load_plugin(record.entry_point)
-            record.result = function()
-            record.state = PluginState.LOADED
-        except PLUGIN_FAILURES as error:
-            self.fail(record, describe(error), error, asked=asked)
-        finally:
-            record.load_seconds = time.perf_counter() - started
 
-
-def _order(point: EntryPoint) -> tuple[bool, str, str]:
+def _order(point: EntryPoint) -> tuple[int, str, str]:
     """The same order on every machine, whatever order its file system lists folders in."""
-    return point.group != PLATFORM_GROUP, point.name, point.value
+    return GROUPS.index(point.group), point.name, point.value
 
 
 def parse_filter(environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -222,22 +226,6 @@ def parse_filter(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     if value is None:
         return None
     return tuple(name.strip() for name in value.split(",") if name.strip())
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the one that caused it."""
-    text = str(error) if isinstance(error, PluginError) else _one_line(error)
-    cause = error.__cause__
-    return text if cause is None else f"{text} (caused by {_one_line(cause)})"
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def failure_text(record: PluginRecord) -> str:
-    """One line that names a failed plugin and says why."""
-    return f"plugin {record.name!r} of {record.origin} failed: {record.reason}"
 
 
 @functools.cache

@@ -88,6 +88,18 @@ class MemoryUse:
     """What ``max_num_seqs`` requests of ``max_model_len`` tokens would fill."""
 
 
+@dataclass(frozen=True)
+class KernelLibrary:
+    """A compiled library that a platform loads, as a bug report should show it."""
+
+    name: str
+    """Its distribution: ``acme-kernels``."""
+    built_for: str
+    """The torch release that it was built for, or the oldest that it takes: ``2.11 or newer``."""
+    found: str | None
+    """The version that is installed; None: it is missing."""
+
+
 @runtime_checkable
 class DeviceRole(Protocol):
     """The devices themselves."""
@@ -247,6 +259,9 @@ class Platform(ABC):
     """What users type in ``--platform``."""
     device_type: ClassVar[str]
     """The torch device type of its tensors."""
+    serves: ClassVar[Sequence[str]] = ()
+    """Kinds of hardware that it serves, as hardware plugins name them, beside one of its own name.
+    """
 
     @classmethod
     @abstractmethod
@@ -302,6 +317,14 @@ class Platform(ABC):
     def environment(self) -> Mapping[str, str]:
         """Environment variables that the platform reads, with what each does. Default: none."""
         return {}
+
+    @property
+    def kernel_libraries(self) -> Sequence[KernelLibrary]:
+        """Compiled libraries that the platform loads, for bug reports. Default: none.
+
+        Read without a model and perhaps on a broken installation: loads nothing.
+        """
+        return ()
 
     @property
     def process_start_method(self) -> str:

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import os
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runtime.core.errors import PlatformError
-from runtime.core.platform.interface import Platform, ProbeResult
+from runtime.core.platform.hardware import unserved_hardware
+from runtime.core.platform.interface import Platform
+from runtime.core.platform.probing import Candidate, make, probe, probe_all
 from runtime.plugins.errors import PluginError
-from runtime.plugins.manager import (
-    PLUGIN_FAILURES,
-    PluginManager,
-    PluginRecord,
-    PluginState,
-    default_manager,
-    describe,
-    failure_text,
-)
+from runtime.plugins.hardware import Hardware
+from runtime.plugins.manager import PluginManager, default_manager
+from runtime.plugins.records import PluginState, failure_text
 
 logger = logging.getLogger(__name__)
 
 DEVICE_VARIABLE = "VLLM_TARGET_DEVICE"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A platform plugin, and what it says of this machine."""
-
-    record: PluginRecord
-    platform_class: type[Platform] | None
-    probe: ProbeResult
-
-    @property
-    def name(self) -> str:
-        """The plugin's name, which is the platform's."""
-        return self.record.name
-
-    @property
-    def rank(self) -> tuple[bool, int]:
-        """Out of tree before built in, then the score."""
-        return not self.record.built_in, self.probe.score or 0
-
-    def __str__(self) -> str:
-        """Name and reason, for messages."""
-        return f"{self.name}: {self.probe.reason}"
 
 
 @dataclass(frozen=True)
@@ -59,82 +29,9 @@ class Selection:
     reason: str
     """One line: the platform, how it was chosen, and what the others said."""
     candidates: tuple[Candidate, ...] = field(default=())
-
-
-class Prober:
-    """Probes platform plugins, each at most once."""
-
-    def __init__(self, manager: PluginManager) -> None:
-        self.manager = manager
-        self._probed: dict[int, Candidate] = {}
-
-    def probe(self, record: PluginRecord, *, asked: bool = False) -> Candidate:
-        """Load the plugin, import its class and ask it; ``asked``: the user named it.
-
-        Raises:
-            PluginError: the plugin failed, and the user or VLLM_PLUGINS names it.
-        """
-        key = id(record)
-        if key not in self._probed:
-            self._probed[key] = self._probe(record, asked)
-        return self._probed[key]
-
-    def _probe(self, record: PluginRecord, asked: bool) -> Candidate:
-        name = self.manager.load(record, asked=asked)
-        if record.state is not PluginState.LOADED:
-            return Candidate(record, None, ProbeResult.no(record.reason))
-        if name is None:
-            record.reason = "the plugin offers no platform here"
-            return Candidate(record, None, ProbeResult.no(record.reason))
-        try:
-            platform_class = _platform_class(record, name)
-            result = _checked(platform_class.probe())
-        except PLUGIN_FAILURES as error:
-            self.manager.fail(record, describe(error), error, asked=asked)
-            if asked or record.named:
-                raise PluginError(failure_text(record)) from error
-            return Candidate(record, None, ProbeResult.no(record.reason))
-        record.reason = result.reason
-        return Candidate(record, platform_class, result)
-
-
-@functools.cache
-def default_prober() -> Prober:
-    """The process' own prober, so that engines made one after the other probe once."""
-    return Prober(default_manager())
-
-
-def _platform_class(record: PluginRecord, name: object) -> type[Platform]:
-    """The class that a plugin names, checked."""
-    if not isinstance(name, str):
-        raise PluginError(f"returned {name!r} where a class's qualified name or None is expected")
-    found = pkgutil.resolve_name(name)
-    if not (isinstance(found, type) and issubclass(found, Platform)):
-        raise PluginError(f"{name} is not a subclass of runtime.core.platform.interface.Platform")
-    if found.name != record.name:
-        raise PluginError(
-            f"the entry point is called {record.name!r}, its platform {found.name!r}: "
-            "the two must be the same"
-        )
-    if missing := _abstract_members(found):
-        raise PluginError(f"{name} does not implement {', '.join(missing)}")
-    return found
-
-
-def _abstract_members(platform_class: type[Platform]) -> list[str]:
-    """What a platform must bring and does not; ABC does not look into a cached property."""
-    members = {name: inspect.getattr_static(platform_class, name) for name in dir(platform_class)}
-    functions = {name: getattr(member, "func", member) for name, member in members.items()}
-    return [name for name, it in functions.items() if getattr(it, "__isabstractmethod__", False)]
-
-
-def _checked(result: object) -> ProbeResult:
-    """What a probe returned, refused where it is no answer."""
-    if not isinstance(result, ProbeResult) or not isinstance(result.score, int | None):
-        raise PluginError(
-            f"its probe returned {result!r} where a ProbeResult with an int or None is expected"
-        )
-    return result
+    unserved: tuple[Hardware, ...] = field(default=())
+    """Hardware that is present and that none of the candidates serves; empty where one was named.
+    """
 
 
 def select_platform(
@@ -142,11 +39,13 @@ def select_platform(
     *,
     manager: PluginManager | None = None,
     environ: Mapping[str, str] = os.environ,
+    announce: bool = True,
 ) -> Selection:
     """Choose a platform: ``requested``, else VLLM_TARGET_DEVICE, else the best one.
 
     A name is strict: that platform or an error, and no other is loaded or probed. A platform
-    object or class is taken as it is.
+    object or class is taken as it is. Where nobody names one, hardware that no platform serves is
+    logged, unless ``announce`` is False.
 
     Raises:
         PlatformError: nothing can be chosen; the message has each one's reason.
@@ -154,25 +53,30 @@ def select_platform(
     if isinstance(requested, Platform):
         return Selection(requested, f"{requested.name}: given as an object")
     if isinstance(requested, type):
-        return Selection(requested(), f"{requested.name}: given as a class")
-    source = "asked for by platform"
-    name = requested
-    if not name and environ.get(DEVICE_VARIABLE):
-        name, source = environ[DEVICE_VARIABLE], f"asked for by {DEVICE_VARIABLE}"
-    prober = default_prober() if manager is None else Prober(manager)
+        return Selection(make(requested), f"{requested.name}: given as a class")
+    if requested is not None and not isinstance(requested, str):
+        raise PlatformError(
+            f"platform={requested!r} must be a platform's name, or a Platform object or class"
+        )
+    name, source = (requested or "").strip(), "asked for by platform"
+    if not name:
+        name = environ.get(DEVICE_VARIABLE, "").strip()
+        source = f"asked for by {DEVICE_VARIABLE}"
+    manager = default_manager() if manager is None else manager
     try:
-        prober.manager.check_names()
-        if name:
-            return _by_name(prober, name, source)
-        return _best(prober)
+        manager.check_names()
+        selection = _by_name(manager, name, source) if name else _best(manager)
     except PluginError as error:
         raise PlatformError(str(error)) from error
+    for hardware in selection.unserved if announce else ():
+        logger.info("%s", hardware)
+    return selection
 
 
-def _by_name(prober: Prober, name: str, source: str) -> Selection:
-    records = [record for record in prober.manager.platforms() if record.name == name]
+def _by_name(manager: PluginManager, name: str, source: str) -> Selection:
+    records = [record for record in manager.platforms() if record.name == name]
     if not records:
-        known = ", ".join(sorted({record.name for record in prober.manager.platforms()}))
+        known = ", ".join(sorted({record.name for record in manager.platforms()}))
         raise PlatformError(
             f"platform {name!r} ({source}) is not installed; installed: {known or 'none'}"
         )
@@ -180,44 +84,64 @@ def _by_name(prober: Prober, name: str, source: str) -> Selection:
     record = next((r for r in records if r.state is not PluginState.FAILED), records[0])
     if record.state in (PluginState.FILTERED, PluginState.FAILED):
         raise PlatformError(f"platform {name!r} ({source}) cannot be used: {record.reason}")
-    candidate = prober.probe(record, asked=True)
-    if candidate.platform_class is None or not candidate.probe.available:
+    candidate = probe(manager, record, asked=True)
+    platform = _make(manager, candidate, asked=True)
+    if platform is None:
         raise PlatformError(
             f"platform {name!r} ({source}) cannot run here: {candidate.probe.reason}"
         ) from record.error
-    reason = f"{candidate} ({source})"
-    return Selection(candidate.platform_class(), reason, (candidate,))
+    return Selection(platform, f"{candidate} ({source})", (candidate,))
 
 
-def _best(prober: Prober) -> Selection:
-    candidates = probe_all(prober)
-    fit = [c for c in candidates if c.platform_class is not None and (c.probe.score or 0) > 0]
-    if not fit:
-        stories = "; ".join(map(str, candidates)) or "no platform plugin is installed"
-        raise PlatformError(
-            f"no platform can be chosen: {stories}. Name one by --platform or {DEVICE_VARIABLE}, "
-            "or install one"
-        )
-    fit.sort(key=lambda candidate: candidate.rank, reverse=True)
-    best = fit[0]
-    ties = [c for c in fit if c.rank == best.rank]
+def _make(manager: PluginManager, candidate: Candidate, *, asked: bool = False) -> Platform | None:
+    """The candidate's platform; None where it cannot run here or its constructor raises.
+
+    Raises:
+        PluginError: the constructor raised, and the user or VLLM_PLUGINS names the platform.
+    """
+    record = candidate.record
+    if candidate.platform_class is None or not candidate.probe.available:
+        return None
+    platform = manager.attempt(record, candidate.platform_class, asked=asked)
+    if platform is None and (asked or record.named):
+        raise PluginError(failure_text(record)) from record.error
+    return platform
+
+
+def _best(manager: PluginManager) -> Selection:
+    """The one with the highest rank whose constructor works."""
+    while True:
+        candidates = probe_all(manager)
+        fit = [c for c in candidates if (c.probe.score or 0) > 0]
+        unserved = tuple(unserved_hardware(manager))
+        if not fit:
+            raise PlatformError(_nothing_fits(candidates, unserved))
+        best = max(fit, key=lambda candidate: candidate.rank)
+        _refuse_tie(best, fit)
+        # One that fails here is a failed plugin from now on, and no longer fit.
+        platform = _make(manager, best)
+        if platform is not None:
+            break
+    others = "; ".join(str(c) for c in candidates if c is not best)
+    chosen = f"{best} (chosen automatically, score {best.probe.score}"
+    reason = f"{chosen}; others: {others})" if others else f"{chosen})"
+    return Selection(platform, reason, tuple(candidates), unserved)
+
+
+def _nothing_fits(candidates: list[Candidate], unserved: tuple[Hardware, ...]) -> str:
+    stories = "; ".join(map(str, candidates)) or "no platform plugin is installed"
+    hints = "".join(f". {hardware}" for hardware in unserved)
+    return (
+        f"no platform can be chosen: {stories}. Name one by --platform or {DEVICE_VARIABLE}, "
+        f"or install one{hints}"
+    )
+
+
+def _refuse_tie(best: Candidate, fit: list[Candidate]) -> None:
+    ties = [candidate for candidate in fit if candidate.rank == best.rank]
     if len(ties) > 1:
         names = " and ".join(f"{c.name!r} ({c.record.origin})" for c in ties)
         raise PlatformError(
             f"platforms {names} tie with score {best.probe.score}: choose one by --platform NAME "
             f"or {DEVICE_VARIABLE}=NAME"
         )
-    others = "; ".join(str(c) for c in candidates if c is not best)
-    chosen = f"{best} (chosen automatically, score {best.probe.score}"
-    reason = f"{chosen}; others: {others})" if others else f"{chosen})"
-    assert best.platform_class is not None
-    return Selection(best.platform_class(), reason, tuple(candidates))
-
-
-def probe_all(prober: Prober) -> list[Candidate]:
-    """Every platform plugin that is not filtered out, probed."""
-    return [
-        prober.probe(record)
-        for record in prober.manager.platforms()
-        if record.state is not PluginState.FILTERED
-    ]

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-GROUPS = {"platforms": "runtime.platform_plugins", "general": "runtime.general_plugins"}
+GROUPS = {
+    "platforms": "runtime.platform_plugins",
+    "general": "runtime.general_plugins",
+    "hardware": "runtime.hardware_plugins",
+}
 
 PRELUDE = """
 def note(event):
@@ -53,7 +57,8 @@ class Site:
         (self.folder / f"{name}.py").write_text(source)
 
     def install(self, distribution, source, *, version="1.2", **entry_points):
-        """Add a distribution with one module; ``platforms`` / ``general``: name → value.
+        """Add a distribution with one module; ``platforms`` / ``general`` / ``hardware``:
+        name → value.
 
         The module is called as the distribution is, with underscores. It notes that it was
         imported, and has ``note(event)``.
@@ -129,7 +134,9 @@ class Listing:
 
     @property
     def states(self):
-        return {row["name"]: row["state"] for row in self.rows}
+        """Of platforms and general plugins."""
+        groups = (GROUPS["platforms"], GROUPS["general"])
+        return {row["name"]: row["state"] for row in self.rows if row["group"] in groups}
 
     @property
     def selected(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import os
@@ -12,9 +13,11 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from runtime.core.entrypoints.cli.plugins import describe_plugins
-from runtime.core.entrypoints.cli.table import format_table
+from runtime.core.entrypoints.cli.plugins import survey_plugins
+from runtime.core.entrypoints.cli.secrets import shown
 from runtime.core.version import own_version
+from runtime.plugins.manager import default_manager
+from runtime.plugins.records import one_line
 
 PACKAGES = (
     "torch",
@@ -28,7 +31,6 @@ PACKAGES = (
     "msgspec",
 )
 _VARIABLES = re.compile(r"^(VLLM_|RUNTIME_|OMP_|MKL_|KMP_|TORCH_|PYTORCH_|HF_|TRANSFORMERS_)")
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -48,16 +50,19 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(facts, indent=2))
         return 0
-    rows = [(key, str(facts[key])) for key in ("runtime", "python", "os", "cpu", "memory")]
-    rows += [(name, text) for name, text in facts["packages"].items()]
-    rows += [(f"${name}", value) for name, value in facts["environment"].items()]
-    print(format_table(("NAME", "VALUE"), rows))
-    print()
+    for key in ("runtime", "python", "os", "cpu", "memory"):
+        print(f"{key}: {facts[key]}")
+    for name, text in facts["packages"].items():
+        print(f"{name}: {text}")
+    for name, value in facts["environment"].items():
+        print(f"${name}: {value}")
     for row in facts["plugins"]:
-        print(
-            f"plugin {row['name']} ({row['distribution']} {row['version']}): {row['state']}"
-            f", {row['reason']}"
-        )
+        origin = f"{row['distribution']} {row['version']}"
+        print(f"plugin {row['name']} ({origin}): {row['state']}, {row['reason']}")
+    for library in facts["kernel_libraries"]:
+        print(_library_line(library))
+    for line in facts["hardware"]:
+        print(line)
     print(f"platform {facts['platform']}")
     return 0
 
@@ -72,18 +77,47 @@ def collect() -> dict[str, Any]:
         "memory": _memory(),
         "packages": {name: _package(name) for name in PACKAGES},
         "environment": {
-            name: "(hidden)" if _SECRET.search(name) else value
+            name: shown(name, value)
             for name, value in sorted(os.environ.items())
             if _VARIABLES.match(name)
         },
     }
     facts["packages"]["torch"] = _torch(facts["packages"]["torch"])
     try:
-        rows, chosen, error = describe_plugins()
-        facts["plugins"], facts["platform"] = rows, chosen or f"none: {error}"
+        survey = survey_plugins()
+        facts["plugins"], facts["hardware"] = survey.rows, survey.hardware
+        facts["platform"] = survey.chosen or f"none: {survey.error}"
     except Exception as caught:
-        facts["plugins"], facts["platform"] = [], f"selection failed: {_line(caught)}"
+        facts["plugins"], facts["hardware"] = [], []
+        facts["platform"] = f"selection failed: {one_line(caught)}"
+    facts["kernel_libraries"] = _kernel_libraries()
     return facts
+
+
+def _kernel_libraries() -> list[dict[str, Any]]:
+    """Those of every platform whose class could be imported."""
+    libraries: list[dict[str, Any]] = []
+    for record in default_manager().platforms():
+        platform_class = getattr(record.probed, "platform_class", None)
+        if platform_class is None:
+            continue
+        try:
+            found = [dataclasses.asdict(one) for one in platform_class().kernel_libraries]
+            libraries += [{"platform": record.name, **one} for one in found]
+        except Exception as caught:
+            libraries.append({"platform": record.name, "error": one_line(caught)})
+    return libraries
+
+
+def _library_line(library: dict[str, Any]) -> str:
+    """One kernel library in words."""
+    if "error" in library:
+        return f"kernels of {library['platform']}: {library['error']}"
+    found = library["found"] or "missing"
+    return (
+        f"kernels of {library['platform']}: {library['name']} found {found}, "
+        f"built for torch {library['built_for']}"
+    )
 
 
 def _package(name: str) -> str:
@@ -101,7 +135,7 @@ def _torch(found: str) -> str:
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
-        return f"{found}; import failed: {_line(error)}"
+        return f"import failed: {one_line(error)} (installed: {found})"
 
 
 def _memory() -> str:
@@ -109,9 +143,5 @@ def _memory() -> str:
         psutil = importlib.import_module("psutil")
         memory = psutil.virtual_memory()
     except Exception as error:
-        return f"unknown: {_line(error)}"
+        return f"unknown: {one_line(error)}"
     return f"{memory.available / 2**30:.1f} GiB of {memory.total / 2**30:.1f} GiB available"
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import logging
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 from runtime.core.entrypoints.cli import chat, collect_env, generate, ops, plugins
 from runtime.core.errors import RuntimeUserError
+from runtime.core.logging import set_up_logging
 from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
+from runtime.plugins.records import one_line
 
 COMMANDS = (generate, chat, plugins, ops, collect_env)
-LEVEL_VARIABLE = "VLLM_LOGGING_LEVEL"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        _set_up_logging()
+        set_up_logging()
         status: int = args.run(args)
         sys.stdout.flush()
     except (RuntimeUserError, PluginError) as error:
@@ -42,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:
+        if not _torch_fails():
+            raise
+        print(
+            f"runtime: error: importing torch failed: {one_line(error)}; "
+            "runtime collect-env shows what is installed",
+            file=sys.stderr,
+        )
+        return 2
     return status
 
 
@@ -66,16 +76,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _set_up_logging() -> None:
-    """Log to stderr, so that stdout has results alone."""
-    name = os.environ.get(LEVEL_VARIABLE, "INFO").upper()
-    level = logging.getLevelNamesMapping().get(name)
-    if level is None:
-        known = "DEBUG, INFO, WARNING, ERROR"
-        raise RuntimeUserError(f"{LEVEL_VARIABLE}={name!r} must be one of {known}")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("runtime")
-    logger.handlers[:] = [handler]
-    logger.setLevel(level)
-    logger.propagate = False
+def _torch_fails() -> bool:
+    """Whether a command failed since torch cannot be imported.
+
+    Every command that computes imports it, and each in its own place: asked is only when one has
+    failed.
+    """
+    try:
+        importlib.import_module("torch")
+    except Exception:
+        return True
+    return False

@@ -5,14 +5,36 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.core.entrypoints.cli.explain import explain
 from runtime.core.entrypoints.cli.table import format_table
 from runtime.core.errors import PlatformError, RuntimeUserError
-from runtime.core.platform.select import default_prober, select_platform
+from runtime.core.platform.hardware import hardware_of
+from runtime.core.platform.interface import Platform
+from runtime.core.platform.probing import probe
+from runtime.core.platform.select import select_platform
 from runtime.plugins.errors import PluginError
-from runtime.plugins.hookspecs import PLATFORM_GROUP
-from runtime.plugins.manager import PluginRecord, PluginState
+from runtime.plugins.hookspecs import HARDWARE_GROUP, PLATFORM_GROUP
+from runtime.plugins.manager import PluginManager, default_manager
+from runtime.plugins.records import PluginRecord, PluginState
+
+
+@dataclass
+class Survey:
+    """Every plugin, loaded and probed as far as it can be."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """One for each plugin, as ``--json`` prints it."""
+    platform: Platform | None = None
+    """The one that an engine would run on."""
+    chosen: str | None = None
+    """How it was chosen."""
+    hardware: list[str] = field(default_factory=list)
+    """A line for each device that no platform serves."""
+    error: RuntimeUserError | None = None
+    """What an engine's start would end in."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -23,63 +45,78 @@ def add_parser(subparsers: Any) -> None:
         description="List every plugin found, its state and the reason in words.",
     )
     parser.add_argument("--platform", metavar="NAME", help="Choose this platform")
+    parser.add_argument("--explain", metavar="NAME", help="Tell all that is known of one plugin")
     parser.add_argument("--json", action="store_true", help="Print a JSON array")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; exit 2 where no platform can be chosen or a named plugin failed."""
-    rows, chosen, error = describe_plugins(args.platform)
+    survey = survey_plugins(args.platform)
+    if args.explain is not None:
+        print(explain(default_manager(), args.explain, survey.rows))
+        return 0
     if args.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(survey.rows, indent=2))
     else:
-        print(_table(rows))
-        if chosen is not None:
-            print(f"\nplatform {chosen}")
-    if error is not None:
-        raise error
+        print(_table(survey.rows))
+        if survey.chosen is not None:
+            print(f"\nplatform {survey.chosen}")
+        for line in survey.hardware:
+            print(line)
+    if survey.error is not None:
+        raise survey.error
     return 0
 
 
-def describe_plugins(
-    requested: str | None = None,
-) -> tuple[list[dict[str, Any]], str | None, RuntimeUserError | None]:
-    """A row for each plugin, why the platform was chosen, and the error an engine would end in."""
-    chosen: str | None = None
-    selected: str | None = None
-    error: RuntimeUserError | None = None
+def survey_plugins(requested: str | None = None) -> Survey:
+    """Choose a platform as an engine would, then look at all the others too."""
+    survey = Survey()
     try:
-        selection = select_platform(requested)
-        chosen, selected = selection.reason, selection.platform.name
+        selection = select_platform(requested, announce=False)
+        survey.platform, survey.chosen = selection.platform, selection.reason
     except PlatformError as caught:
-        error = caught
-    prober = default_prober()
-    rows = []
-    for record in prober.manager.records:
+        survey.error = caught
+    manager = default_manager()
+    try:
+        manager.load_general()
+    except PluginError as caught:
+        survey.error = survey.error or RuntimeUserError(str(caught))
+    for record in manager.records:
         score: int | None = None
         if record.state is not PluginState.FILTERED:
             try:
-                if record.group == PLATFORM_GROUP:
-                    score = prober.probe(record).probe.score
-                else:
-                    prober.manager.load(record)
+                score = _look(manager, record, survey)
             except PluginError as caught:
-                error = error or RuntimeUserError(str(caught))
-        rows.append(_row(record, score, selected))
-    return rows, chosen, error
+                survey.error = survey.error or RuntimeUserError(str(caught))
+        survey.rows.append(_row(record, score, survey))
+    return survey
 
 
-def _row(record: PluginRecord, score: int | None, selected: str | None) -> dict[str, Any]:
+def _look(manager: PluginManager, record: PluginRecord, survey: Survey) -> int | None:
+    """Load or probe one plugin; a platform's score."""
+    if record.group == PLATFORM_GROUP:
+        return probe(manager, record).probe.score
+    if record.group == HARDWARE_GROUP:
+        lines = [str(hardware) for hardware in hardware_of(manager, record)]
+        survey.hardware += lines
+        if record.state is PluginState.LOADED:
+            record.reason = "; ".join(lines) or "nothing that no platform serves"
+    else:
+        manager.load(record)
+    return None
+
+
+def _row(record: PluginRecord, score: int | None, survey: Survey) -> dict[str, Any]:
     is_platform = record.group == PLATFORM_GROUP
     if record.state in (PluginState.FILTERED, PluginState.FAILED):
         state = record.state.value
-    elif is_platform and record.name == selected:
+    elif is_platform and survey.platform is not None and record.name == survey.platform.name:
         state = "selected"
     elif is_platform and score is None:
         state = "not available"
     else:
         state = "available"
-    reason = record.reason or ("-" if is_platform else "registered")
     return {
         "group": record.group,
         "name": record.name,
@@ -88,7 +125,7 @@ def _row(record: PluginRecord, score: int | None, selected: str | None) -> dict[
         "value": record.value,
         "state": state,
         "score": score,
-        "reason": reason,
+        "reason": record.reason or ("-" if is_platform else "registered"),
         "load_ms": round(record.load_seconds * 1000, 1),
     }
 

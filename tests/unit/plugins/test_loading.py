@@ -59,7 +59,7 @@ REASONS = {
     "wrong-hook": ("implements runtime_register(config), the hook is runtime_register() -> None"),
     "unknown-hook": (
         "implements runtime_registre(), which is no hook "
-        "(known: runtime_platform, runtime_register)"
+        "(known: runtime_hardware, runtime_platform, runtime_register)"
     ),
     "api-newer-minor": (
         "written for plugin API 1.7, this runtime has 1.0: install versions of the two that agree"

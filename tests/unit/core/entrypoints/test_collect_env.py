@@ -38,8 +38,10 @@ def broken_torch(site):
 def test_collect_env_says_that_torch_is_broken_and_goes_on(broken_torch):
     done = broken_torch.run("collect-env")
     assert done.returncode == 0
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("torch ")]
-    assert "import failed: OSError: libacme.so.12: cannot open shared object file" in line
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("torch: ")]
+    assert line.startswith(
+        "torch: import failed: OSError: libacme.so.12: cannot open shared object file (installed: "
+    )
     assert "plugin cpu (runtime " in done.stdout
     assert done.stdout.splitlines()[-1].startswith("platform cpu: ")
 
@@ -77,7 +79,7 @@ def test_collect_env_prints_variables_but_no_secrets(broken_torch):
 def test_collect_env_names_what_is_installed_and_what_is_not(broken_torch):
     packages = json.loads(broken_torch.run("collect-env", "--json").stdout)["packages"]
     assert packages["pluggy"][0].isdigit()
-    assert packages["torch"][0].isdigit()
+    assert packages["torch"].startswith("import failed: OSError: ")
 
 
 def test_collect_env_imports_a_working_torch(site):

@@ -3,6 +3,7 @@
 import pytest
 
 from runtime.core.errors import PlatformError
+from runtime.core.platform.interface import Platform
 from runtime.core.platform.select import select_platform
 from runtime.platforms.null.platform import NullPlatform
 
@@ -16,6 +17,20 @@ for requested in sys.argv[1:]:
         print(select_platform(None if requested == "-" else requested).reason)
     except PlatformError as error:
         print("error:", error)
+"""
+
+PLATFORM_MODULE = """
+from runtime.core.platform.interface import Platform, ProbeResult
+
+class D(Platform):
+    name = "slow"
+    device_type = "cpu"
+    capabilities = devices = memory = None
+
+    @classmethod
+    def probe(cls):
+        time.sleep(0.1)
+        return ProbeResult(50, "ready")
 """
 
 
@@ -218,7 +233,14 @@ def test_a_choice_that_failed_does_not_spoil_the_next(site, select):
     ("probe", "reason"),
     [
         ("return 5", "its probe returned 5 where a ProbeResult"),
-        ("return ProbeResult('high', 'ready')", "its probe returned ProbeResult(score='high'"),
+        ("return ProbeResult('high', 'ready')", "its probe returned the score 'high', which"),
+        ("return ProbeResult(True, 'ready')", "its probe returned the score True, which"),
+        ("return ProbeResult(-1, 'ready')", "its probe returned the score -1, which"),
+        ("return ProbeResult(5.0, 'ready')", "its probe returned the score 5.0, which"),
+        ("return ProbeResult(float('nan'), 'ready')", "its probe returned the score nan, which"),
+        ("return ProbeResult(50, ' ')", "its probe returned the reason ' ', where words"),
+        ("return ProbeResult(50, None)", "its probe returned the reason None, where words"),
+        ("return ProbeResult(None, '')", "its probe returned the reason '', where words"),
         ("import sys; sys.exit(3)", "SystemExit: 3"),
     ],
 )
@@ -245,7 +267,10 @@ def test_the_platforms_name_must_be_the_entry_points(site):
     [
         ("Other", "acme_odd:Other is not a subclass of runtime.core.platform.interface.Platform"),
         ("value", "acme_odd:value is not a subclass of runtime.core.platform.interface.Platform"),
-        ("Partial", "acme_odd:Partial does not implement capabilities, devices, memory"),
+        (
+            "Partial",
+            "acme_odd:Partial does not implement device_type, capabilities, devices, memory",
+        ),
         ("Missing", "AttributeError: module 'acme_odd' has no attribute 'Missing'"),
     ],
 )
@@ -317,3 +342,87 @@ def test_the_environment_may_be_given():
     assert select_platform(environ={"VLLM_TARGET_DEVICE": "null"}).platform.name == "null"
     with pytest.raises(PlatformError, match=r"'toaster' \(asked for by VLLM_TARGET_DEVICE\)"):
         select_platform(environ={"VLLM_TARGET_DEVICE": "toaster"})
+
+
+CONSTRUCTOR = """
+    def __init__(self):
+        raise OSError("no such device")
+"""
+
+
+def break_constructor(site, name):
+    """Make a platform that was installed say that it can run here, and fail when it is made."""
+    path = site.folder / f"acme_{name}.py"
+    path.write_text(path.read_text().replace("\ndef register()", f"{CONSTRUCTOR}\ndef register()"))
+
+
+def test_a_found_platform_that_cannot_be_made_is_passed_over_for_the_next_best(site, select):
+    site.install_platform("left", 20)
+    site.install_platform("right", 30)
+    break_constructor(site, "right")
+    first, second = select("-", "-")
+    assert first.startswith("left: ready (chosen automatically")
+    assert "right: OSError: no such device" in first
+    assert second == first
+    assert site.events().count("probe right") == 1
+    (warning,) = site.plugins().warnings
+    assert warning.endswith(
+        "plugin 'right' of acme-right 1.2 failed: OSError: no such device; going on without it"
+    )
+
+
+@pytest.mark.parametrize("choice", [{"VLLM_TARGET_DEVICE": "left"}, {"VLLM_PLUGINS": "left"}])
+def test_a_named_platform_that_cannot_be_made_is_an_error(site, choice):
+    site.install_platform("left")
+    break_constructor(site, "left")
+    done = site.run("generate", "nowhere", "--prompt", "x", **choice)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "runtime: error: plugin 'left' of acme-left 1.2 failed: OSError: no such device"
+    ]
+
+
+class Unmade(NullPlatform):
+    def __init__(self):
+        raise OSError("no such device")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (int, r"platform=<class 'int'>: int is not a subclass of runtime\.core\..*\.Platform"),
+        (Platform, r"Platform does not implement name, device_type, .*probe"),
+        (Unmade, r"OSError: no such device"),
+        (7, r"platform=7 must be a platform's name, or a Platform object or class"),
+    ],
+)
+def test_what_is_given_must_be_a_platform(given, words):
+    with pytest.raises(PlatformError, match=words):
+        select_platform(given)
+
+
+def test_blanks_around_the_variable_are_ignored():
+    assert select_platform(environ={"VLLM_TARGET_DEVICE": " null "}).platform.name == "null"
+    assert select_platform(environ={"VLLM_TARGET_DEVICE": "  "}).platform.name == "cpu"
+
+
+def test_a_manager_of_ones_own_keeps_what_was_probed(site):
+    site.install_platform("left")
+    code = (
+        "from runtime.core.platform.select import select_platform\n"
+        "from runtime.plugins.manager import PluginManager\n"
+        "manager = PluginManager()\n"
+        "print([select_platform(manager=manager).platform.name for _ in range(2)])\n"
+    )
+    assert site.python("-c", code).stdout == "['left', 'left']\n"
+    assert site.events().count("probe left") == 1
+
+
+def test_the_load_time_covers_import_call_class_and_probe(site):
+    nap = "import time\ntime.sleep({})\n"
+    site.module("acme_slow_class", nap.format(0.1) + PLATFORM_MODULE)
+    source = (
+        nap.format(0.1) + "def register():\n    time.sleep(0.1)\n    return 'acme_slow_class:D'\n"
+    )
+    site.install("acme-slow", source, platforms={"slow": "acme_slow:register"})
+    assert site.plugins()["slow"]["load_ms"] >= 400
