@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from runtime.core import ops
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.layers.linear import Linear
 
@@ -32,7 +33,8 @@ class VocabEmbedding(nn.Module):
 
     def attend(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [N, vocab_size] of a head that is tied to this table."""
-        return F.linear(hidden, self.weight)
+        logits: torch.Tensor = ops.linear(hidden, self.weight, None)
+        return logits
 
 
 class LMHead(nn.Module):

@@ -1,6 +1,7 @@
 """The ops of a language model, one a file. Calling one dispatches on its tensors' device type."""
 
 from runtime.core.ops.fused_add_rms_norm import fused_add_rms_norm
+from runtime.core.ops.linear import linear
 from runtime.core.ops.paged_attention import paged_attention
 from runtime.core.ops.rms_norm import rms_norm
 from runtime.core.ops.rotary_embedding import rotary_embedding
@@ -9,6 +10,7 @@ from runtime.core.ops.write_kv_cache import write_kv_cache
 
 __all__ = [
     "fused_add_rms_norm",
+    "linear",
     "paged_attention",
     "rms_norm",
     "rotary_embedding",

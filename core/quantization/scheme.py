@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from runtime.core import ops
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError
 
@@ -55,10 +55,11 @@ class DenseScheme(LinearScheme):
         return {"weight": weight.detach()[start:stop]}
 
     def apply(self, layer: nn.Module, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        """Torch's own linear."""
+        """The product with the matrix."""
         weight = layer.weight
         assert isinstance(weight, torch.Tensor)
-        return F.linear(x, weight, bias)
+        out: torch.Tensor = ops.linear(x, weight, bias)
+        return out
 
 
 def scheme_for(config: RuntimeConfig, prefix: str) -> LinearScheme:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from platform import machine
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from runtime.core.platform.interface import (
     MemoryRole,
     Platform,
     PlatformCapabilities,
+    PlatformPolicy,
     ProbeResult,
 )
 from runtime.platforms.cpu.hardware import (
@@ -30,8 +31,20 @@ SCORE = 10
 """Low: any accelerator that is there should win."""
 
 
+class CpuPolicy(PlatformPolicy):
+    """The compiled kernels first, where they are installed."""
+
+    def op_priority(self, op_name: str) -> Sequence[str]:
+        """The kernels; what they do not take is torch's."""
+        return ("kernels",)
+
+    def attention_backends(self) -> Sequence[str]:
+        """The kernels' backend, which has a reason against every layer where they are missing."""
+        return ("runtime.platforms.cpu.attention:KernelBackend",)
+
+
 class CpuPlatform(Platform):
-    """The processor as a device. Ops are torch's own."""
+    """The processor as a device. Ops are compiled kernels where installed, else torch's own."""
 
     name = "cpu"
     device_type = "cpu"
@@ -67,14 +80,33 @@ class CpuPlatform(Platform):
 
         return CpuMemory()
 
+    @cached_property
+    def policy(self) -> PlatformPolicy:
+        """What the kernels serve."""
+        return CpuPolicy()
+
+    def load_ops(self) -> None:
+        """Load the compiled kernels where they are installed, and register them.
+
+        Raises ConfigError where ``VLLM_CPU_ISA`` names what this processor does not have.
+        """
+        from runtime.platforms.cpu.ops import register_ops
+
+        register_ops()
+
     def start_worker(self, config: RuntimeConfig, index: int) -> str:
         """Set threads and bind them as ``VLLM_CPU_OMP_THREADS_BIND`` says.
 
         Raises ConfigError where it asks for what is not there.
         """
+        import torch
+
+        from runtime.platforms.cpu.kernels import use_threads
         from runtime.platforms.cpu.threads import apply_plan, plan_threads
 
-        return apply_plan(plan_threads(os.environ, index), os.environ)
+        line = apply_plan(plan_threads(os.environ, index), os.environ)
+        use_threads(torch.get_num_threads())
+        return line
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -82,6 +114,8 @@ class CpuPlatform(Platform):
         return {
             "VLLM_CPU_KVCACHE_SPACE": "GiB for the KV cache; the default is what it can use, up to "
             "40 % of the free memory",
+            "VLLM_CPU_ISA": "instruction set of the compiled kernels, instead of the widest: "
+            "generic, avx2, avx512 or avx512_bf16",
             "VLLM_CPU_OMP_THREADS_BIND": "cores for the threads: auto, nobind, or a list such as "
             "0-3,8 with | between workers",
         }

@@ -1,0 +1,24 @@
+// The ops as torch calls them: checks, then the chosen kernels on all threads.
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+#include <optional>
+
+namespace runtime_kernels {
+
+using torch::stable::Tensor;
+
+void rms_norm(Tensor x, Tensor weight, Tensor out, double eps);
+void fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, Tensor out, Tensor total,
+                        double eps);
+void silu_and_mul(Tensor x, Tensor out);
+void rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin_cache,
+                      Tensor query_out, Tensor key_out);
+void write_kv_cache(Tensor key, Tensor value, Tensor kv_cache, Tensor slot_mapping);
+void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out);
+void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,
+                     Tensor query_start_loc, Tensor out, double scale, int64_t window,
+                     double soft_cap);
+
+}  // namespace runtime_kernels

@@ -1,0 +1,31 @@
+// Dot products of bfloat16 pairs: AVX-512 BF16. Products are exact; sums are float32.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "runtime_kernels/types.h"
+
+namespace runtime_kernels::RUNTIME_ISA {
+
+template <>
+struct Dot<bf16> {
+  static constexpr int kStep = 32;
+  struct Operand {
+    __m512bh v;
+  };
+  static inline Operand load(const bf16* p) {
+    return {(__m512bh)_mm512_loadu_si512(p)};
+  }
+  static inline Operand load_part(const bf16* p, int64_t n) {
+    bf16 whole[kStep] = {};
+    std::memcpy(whole, p, static_cast<size_t>(n) * sizeof(bf16));
+    return load(whole);
+  }
+  static inline Vec add(Operand a, Operand b, Vec sum) {
+    return {_mm512_dpbf16_ps(sum.v, a.v, b.v)};
+  }
+};
+
+}  // namespace runtime_kernels::RUNTIME_ISA

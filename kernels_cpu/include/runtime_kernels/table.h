@@ -1,0 +1,123 @@
+// What one instruction set's translation unit offers: a table of functions over plain pointers.
+//
+// Every function computes the items [begin, end) of its arguments, so that the caller can split
+// the work among threads. Results do not depend on the split.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime_kernels/types.h"
+
+namespace runtime_kernels {
+
+// Rows of `width` elements; item: a row.
+struct NormArgs {
+  DType dtype;
+  const void* x;
+  const void* residual;  // Null: none is added.
+  const void* weight;    // [width]
+  void* out;
+  void* total;  // x + residual; null where there is no residual.
+  int64_t width;
+  float eps;
+};
+
+// out = silu(x[:, :width]) * x[:, width:]; item: a row.
+struct GateArgs {
+  DType dtype;
+  const void* x;
+  void* out;
+  int64_t width;
+};
+
+// One of query and key; item: a token. Strides in elements, heads are contiguous in a token.
+struct RotaryArgs {
+  DType dtype;
+  const void* x;
+  void* out;
+  int64_t x_stride;
+  int64_t heads;
+  int64_t head_size;
+  const int64_t* positions;
+  const void* table;  // [positions, rotated]: cosines, then sines.
+  int64_t rotated;
+};
+
+// out [m, n] = x [m, k] * weight [n, k]^T + bias [n]; item: an output feature.
+struct LinearArgs {
+  DType dtype;
+  const void* x;
+  const void* weight;
+  const void* bias;  // Null: none.
+  void* out;
+  int64_t m, n, k;
+};
+
+// Paged attention. Keys and values are [blocks, block_size, kv_heads, head_size].
+struct AttentionArgs {
+  DType dtype;
+  const void* query;  // [tokens, heads, head_size], `query_stride` elements between tokens.
+  int64_t query_stride;
+  const void* keys;
+  const void* values;
+  void* out;  // [tokens, heads, head_size]
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_size;
+  int64_t block_size;
+  float scale;
+  int64_t window;  // 0: none.
+  float soft_cap;  // 0: none.
+};
+
+// Consecutive tokens of one request with the query heads of one key head, against a range of keys.
+struct AttentionTask {
+  const int32_t* blocks;  // The request's block ids.
+  int64_t token;          // Its first token in the batch.
+  int64_t tokens;
+  int64_t position;  // That token's position in the request.
+  int64_t kv_head;
+  int64_t key_begin, key_end;
+  // Where a part of the keys leaves its result, to be merged: for each row its maximal logit, the
+  // sum of its weights, and head_size weighted values. Null: these are all keys, write to out.
+  float* partial;
+};
+
+// Query rows (tokens x query heads of a key head) that one task may have.
+constexpr int64_t kAttentionRows = 128;
+// Keys that a task looks at together.
+constexpr int64_t kAttentionKeys = 64;
+
+struct KernelTable {
+  const char* name;
+  void (*norm)(const NormArgs&, int64_t begin, int64_t end);
+  void (*gate)(const GateArgs&, int64_t begin, int64_t end);
+  void (*rotary)(const RotaryArgs&, int64_t begin, int64_t end);
+  void (*linear)(const LinearArgs&, int64_t begin, int64_t end);
+  // `scratch`: attention_scratch() floats of the calling thread's own, 64-byte aligned.
+  void (*attention)(const AttentionArgs&, const AttentionTask&, float* scratch);
+  // Combine `parts` partial results of `rows` rows into out, rows of head_size elements.
+  void (*merge)(const AttentionArgs&, const float* partials, int64_t parts, int64_t rows,
+                int64_t token, int64_t kv_head);
+};
+
+// static: each instruction set's unit has its own, see table_of_isa.h.
+
+// Elements of a head in scratch memory: whole vectors of any instruction set.
+static inline int64_t padded_size(int64_t head_size) { return (head_size + 15) / 16 * 16; }
+// Floats of scratch memory that attention() needs.
+static inline int64_t attention_scratch(int64_t head_size) {
+  const int64_t padded = padded_size(head_size);
+  return kAttentionRows * (2 * padded + kAttentionKeys + 2) + 2 * kAttentionKeys * padded;
+}
+// Floats that the partial result of a row takes.
+static inline int64_t partial_floats(int64_t head_size) { return head_size + 2; }
+
+const KernelTable& kernels_generic();
+#if defined(__x86_64__)
+const KernelTable& kernels_avx2();
+const KernelTable& kernels_avx512();
+const KernelTable& kernels_avx512_bf16();
+#endif
+
+}  // namespace runtime_kernels

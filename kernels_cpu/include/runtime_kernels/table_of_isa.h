@@ -1,0 +1,48 @@
+// The table of one instruction set. Included by its translation unit after its Vec.
+//
+// Everything in such a unit is in a namespace of its own: a function that two units shared by name
+// would be linked once, perhaps in the version that this machine cannot run.
+#pragma once
+
+#include "runtime_kernels/ops/attention.h"
+#include "runtime_kernels/ops/gate.h"
+#include "runtime_kernels/ops/linear.h"
+#include "runtime_kernels/ops/norm.h"
+#include "runtime_kernels/ops/rotary.h"
+
+namespace runtime_kernels::RUNTIME_ISA {
+
+#define RUNTIME_BY_DTYPE(function, args, ...)                  \
+  switch ((args).dtype) {                                      \
+    case DType::kFloat32: return function<float>(args, __VA_ARGS__); \
+    case DType::kBFloat16: return function<bf16>(args, __VA_ARGS__); \
+    case DType::kFloat16: return function<f16>(args, __VA_ARGS__);   \
+  }
+
+inline void norm(const NormArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(norm_rows, args, begin, end)
+}
+inline void gate(const GateArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(gate_rows, args, begin, end)
+}
+inline void rotary(const RotaryArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(rotary_tokens, args, begin, end)
+}
+inline void linear(const LinearArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(linear_rows, args, begin, end)
+}
+inline void attention(const AttentionArgs& args, const AttentionTask& task, float* scratch) {
+  RUNTIME_BY_DTYPE(attention_task, args, task, scratch)
+}
+inline void merge(const AttentionArgs& args, const float* partials, int64_t parts, int64_t rows,
+                  int64_t token, int64_t kv_head) {
+  RUNTIME_BY_DTYPE(merge_parts, args, partials, parts, rows, token, kv_head)
+}
+
+#undef RUNTIME_BY_DTYPE
+
+constexpr KernelTable table_named(const char* name) {
+  return {name, norm, gate, rotary, linear, attention, merge};
+}
+
+}  // namespace runtime_kernels::RUNTIME_ISA

@@ -1,0 +1,19 @@
+// Element types that kernels read and write, and their conversions in plain C++.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace runtime_kernels {
+
+enum class DType { kFloat32, kBFloat16, kFloat16 };
+
+struct bf16 {
+  uint16_t bits;
+};
+
+struct f16 {
+  uint16_t bits;
+};
+
+}  // namespace runtime_kernels
