@@ -114,3 +114,31 @@ def test_one_module_serves_both_groups(site):
     assert listing.states["modular"] == "selected"
     assert listing.states["models"] == "available"
     assert site.events() == ["import acme_modular", "register"]
+
+
+HARDWARE = """
+from runtime.plugins.hardware import Hardware
+
+def seen():
+    note("look")
+    return [Hardware("card", "an Acme card", "/dev/acme0", "acme", "install acme-runtime")]
+"""
+LINE = "found an Acme card (/dev/acme0) that no installed platform serves; install acme-runtime"
+
+
+def test_runtime_hardware_as_a_plain_callable(site):
+    site.install("acme-cards", HARDWARE, hardware={"cards": "acme_cards:seen"})
+    assert site.plugins()["cards"]["reason"] == LINE
+    assert site.events() == ["import acme_cards", "look"]
+
+
+def test_runtime_hardware_as_a_hook_of_a_module(site):
+    source = HARDWARE + HOOKS + "\n@hookimpl\ndef runtime_hardware():\n    return seen()\n"
+    site.install("acme-cards", source, hardware={"cards": "acme_cards"})
+    assert site.plugins()["cards"]["reason"] == LINE
+
+
+def test_runtime_hardware_may_be_none(site):
+    site.install("acme-cards", "def seen():\n    pass\n", hardware={"cards": "acme_cards:seen"})
+    row = site.plugins()["cards"]
+    assert (row["state"], row["reason"]) == ("available", "nothing that no platform serves")

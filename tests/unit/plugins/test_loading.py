@@ -26,6 +26,11 @@ GENERAL = {
     "optional-argument": ("def register(config=None):\n    pass\n", "register"),
     "wrong-hook": (HOOKIMPL + "def runtime_register(config):\n    pass\n", ""),
     "unknown-hook": (HOOKIMPL + "def runtime_registre():\n    pass\n", ""),
+    "async": ("async def register():\n    pass\n", "register"),
+    "async-hook": (HOOKIMPL + "async def runtime_register():\n    pass\n", ""),
+    "generator": ("def register():\n    yield\n", "register"),
+    "other-groups-hook": (HOOKIMPL + "def runtime_platform():\n    pass\n", ""),
+    "malformed-value": (GOOD, "register of it"),
     "api-same": (RUNTIME_API.format(version=(1, 0)) + GOOD, "register"),
     "api-text": (RUNTIME_API.format(version="1.0") + GOOD, "register"),
     "api-newer-minor": (RUNTIME_API.format(version=(1, 7)) + GOOD, "register"),
@@ -60,6 +65,19 @@ REASONS = {
     "unknown-hook": (
         "implements runtime_registre(), which is no hook "
         "(known: runtime_hardware, runtime_platform, runtime_register)"
+    ),
+    "async": "register is declared async: it is called and not awaited; make it plain",
+    "async-hook": (
+        "runtime_register is declared async: it is called and not awaited; make it plain"
+    ),
+    "generator": "register is a generator: calling it would run nothing; remove the yield",
+    "other-groups-hook": (
+        "implements runtime_platform, but no runtime_register() -> None, "
+        "which its entry point's group calls"
+    ),
+    "malformed-value": (
+        "its entry point's value 'acme_malformed_value:register of it' is not of the form "
+        "package.module:attribute"
     ),
     "api-newer-minor": (
         "written for plugin API 1.7, this runtime has 1.0: install versions of the two that agree"
@@ -111,3 +129,21 @@ def test_each_broken_plugin_is_one_warning_that_names_it(listing):
 def test_the_engine_goes_on(listing):
     assert listing.done.returncode == 0
     assert listing.selected == ["cpu"]
+
+
+def test_a_platform_entry_point_with_another_groups_hook_is_refused(site):
+    source = HOOKIMPL + "def runtime_register():\n    pass\n"
+    site.install("acme-left", source, platforms={"left": "acme_left"})
+    assert site.plugins()["left"]["reason"] == (
+        "implements runtime_register, but no runtime_platform() -> str | None, "
+        "which its entry point's group calls"
+    )
+
+
+def test_a_distribution_without_metadata_is_unknown(site):
+    site.install_general("models")
+    (metadata,) = site.folder.glob("*.dist-info/METADATA")
+    metadata.unlink()
+    row = site.plugins()["models"]
+    assert (row["distribution"], row["version"]) == ("unknown", "?")
+    assert row["state"] == "available"

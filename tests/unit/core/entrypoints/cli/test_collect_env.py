@@ -88,14 +88,6 @@ def test_collect_env_imports_a_working_torch(site):
     assert packages["torch"] == "9.9.9+acme (3 threads)"
 
 
-@pytest.mark.parametrize("words", [("--version",), ("--help",), ("generate", "--help")])
-def test_help_and_version_need_no_torch(broken_torch, words):
-    done = broken_torch.run(*words)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert done.stdout.startswith(("runtime ", "usage: runtime"))
-
-
 def test_the_plugins_are_listed_without_torch(broken_torch):
     assert broken_torch.plugins().selected == ["cpu"]
 
@@ -107,3 +99,43 @@ def test_generating_on_the_cpu_imports_no_package_that_it_does_not_need(site):
     done = site.python("-c", GENERATE)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert site.events() == []
+
+
+KERNELS = """
+from runtime.core.platform.interface import KernelLibrary
+
+class Device(Device):
+    @property
+    def kernel_libraries(self):
+        {body}
+"""
+
+
+def install_with_kernels(site, body):
+    site.install_platform("left")
+    with (site.folder / "acme_left.py").open("a") as file:
+        file.write(KERNELS.format(body=body))
+
+
+def test_collect_env_shows_what_kernels_were_built_for_and_what_was_found(broken_torch):
+    install_with_kernels(
+        broken_torch,
+        "return [KernelLibrary('acme-kernels', '2.11', '1.4'), "
+        "KernelLibrary('acme-extra', '2.12', None)]",
+    )
+    lines = broken_torch.run("collect-env").stdout.splitlines()
+    assert "kernels of left: acme-kernels found 1.4, built for torch 2.11" in lines
+    assert "kernels of left: acme-extra found missing, built for torch 2.12" in lines
+    facts = json.loads(broken_torch.run("collect-env", "--json").stdout)
+    assert facts["kernel_libraries"][0] == {
+        "platform": "left",
+        "name": "acme-kernels",
+        "built_for": "2.11",
+        "found": "1.4",
+    }
+
+
+def test_collect_env_survives_kernels_that_cannot_be_asked(broken_torch):
+    install_with_kernels(broken_torch, "import torch")
+    lines = broken_torch.run("collect-env").stdout.splitlines()
+    assert any(line.startswith("kernels of left: OSError: libacme.so.12") for line in lines)
