@@ -34,7 +34,9 @@ class PluginHandler(logging.Handler):
         """Write the line to stderr, as it is now."""
         others = [it for it in logging.getLogger(self.package).handlers if it is not self]
         if not others:
-            print(self.format(record), file=sys.stderr, flush=True)
+            # One write, so that lines of several processes do not mix.
+            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.flush()
 
 
 def logging_level(environ: Mapping[str, str] = os.environ) -> int:

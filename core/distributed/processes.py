@@ -43,12 +43,13 @@ def start_process(
     args: Sequence[Any] = (),
     *,
     name: str | None = None,
+    daemon: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> BaseProcess:
     """Start ``target(*args)`` in a process of its own, with general plugins loaded first.
 
-    Target and arguments are pickled unless the method is ``fork``. The process ends with its
-    parent, and shows log lines where the parent does.
+    Target and arguments are pickled unless the method is ``fork``. The process shows log lines
+    where its parent does. A ``daemon`` ends with its parent and may start no processes itself.
 
     Raises:
         ConfigError, PlatformError: no usable start method, as :func:`start_method` says.
@@ -56,7 +57,7 @@ def start_process(
     context = multiprocessing.get_context(start_method(platform, environ))
     level = logging_level() if is_set_up() else None
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-        target=_run, args=(target, tuple(args), level), name=name, daemon=True
+        target=_run, args=(target, tuple(args), level), name=name, daemon=daemon
     )
     process.start()
     return process
