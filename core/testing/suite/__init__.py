@@ -1,0 +1,1 @@
+"""The suite's test modules, one for each part of the platform contract."""
