@@ -42,9 +42,9 @@ void rotate(const Tensor& x, const char* name, const Tensor& out, const char* ou
   const int64_t stride = check_heads(x, name), tokens = x.size(0);
   check_type(table, "cos_sin_cache", x.scalar_type());
   check_size(positions, "positions", 0, tokens);
-  check_like(out, out_name, x);
   STD_TORCH_CHECK(table.size(1) <= x.size(2), "cos_sin_cache rotates ", table.size(1),
                   " elements, but a head of ", name, " has ", x.size(2));
+  check_like(out, out_name, x);
   const RotaryArgs args{dtype_of(x, name), x.const_data_ptr(), out.mutable_data_ptr(), stride,
                         x.size(1), x.size(2),
                         static_cast<const int64_t*>(positions.const_data_ptr()),

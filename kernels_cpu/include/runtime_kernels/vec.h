@@ -52,11 +52,12 @@ inline Vec rounded<float>(Vec x) {
   return x;
 }
 
-// e^x within 2 units in the last place for |x| <= 87; 0 from -88 down, at most e^88 above.
+// e^x within 2 units in the last place for |x| <= 87; 0 from -88 down, at most e^88 above; NaN for
+// NaN (min and max give their second argument then).
 // x = n ln 2 + r, |r| <= ln(2) / 2; e^r by its Taylor polynomial, whose first omitted term is
 // below 6e-9; ln 2 in two parts as in Cody & Waite, Software Manual for the Elementary Functions.
 inline Vec exp(Vec x) {
-  x = min(max(x, Vec::set1(-88.0f)), Vec::set1(88.0f));
+  x = min(Vec::set1(88.0f), max(Vec::set1(-88.0f), x));
   const Vec n = round(x * Vec::set1(1.44269504f));
   Vec r = fma(n, Vec::set1(-0.693359375f), x);
   r = fma(n, Vec::set1(2.12194440e-4f), r);

@@ -113,8 +113,10 @@ inline Vec round(Vec a) {
 }
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {
-  return Vec::make(
-      [&](int i) { return from_bits(static_cast<uint32_t>(static_cast<int>(a.v[i]) + 127) << 23); });
+  return Vec::make([&](int i) {
+    const int whole = a.v[i] == a.v[i] ? static_cast<int>(a.v[i]) : 0;
+    return from_bits(static_cast<uint32_t>(whole + 127) << 23);
+  });
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

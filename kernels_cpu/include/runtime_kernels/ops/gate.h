@@ -16,7 +16,8 @@ void gate_rows(const GateArgs& args, int64_t begin, int64_t end) {
     T* out = static_cast<T*>(args.out) + row * width;
     for_vectors(width, [&](int64_t i, auto load, auto store) {
       const Vec x = load(gate + i);
-      const Vec silu = x / (one + exp(zero() - x));
+      // exp() is bounded, so a very negative x would not vanish against it.
+      const Vec silu = max(Vec::set1(-88.0f), x) / (one + exp(zero() - x));
       store(rounded<T>(silu) * load(up + i), out + i);
     });
   }
