@@ -14,9 +14,11 @@ from runtime.core.testing.records import Record, Result
 PARTS = {
     "attention": "Attention backends",
     "collectives": "Collectives of two workers",
-    "device": "The device contract",
+    "device": "Devices and their memory",
     "engine": "Tokens of whole models",
+    "graphs": "Graphs",
     "ops": "Ops",
+    "platform": "The platform object",
 }
 SUPPORT_HEAD = """\
 # What each platform supports
