@@ -5,23 +5,26 @@
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
 RUNTIME_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/runtime
 BIN := .venv/bin
+KERNELS := $(shell find kernels_cpu cmake -type f 2>/dev/null)
 SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo weights test lint format wheel clean
+.PHONY: help demo kernels weights test lint format wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/installed $(SMOLLM2) ## Set up, fetch a small model and generate text with it
+demo: .venv/kernels $(SMOLLM2) ## Set up, fetch a small model and generate text with it
 	@$(BIN)/runtime generate $(SMOLLM2) --chat --max-tokens 48 --temperature 0 \
 	  --prompt "What is the capital of France?" \
 	  --prompt "Write one sentence about the sea."
 
+kernels: .venv/kernels ## Build the kernels of the CPU platform and install them
+
 weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
 
-test: .venv/tested ## Set up and pass the tests
+test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
 
 lint: .venv/developed ## Check style and types
@@ -32,6 +35,9 @@ lint: .venv/developed ## Check style and types
 format: .venv/developed ## Format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/documented ## Build the documentation into build/site
+	$(BIN)/mkdocs build --strict --quiet
 
 wheel: .venv/tested ## Build the source distribution and the wheel into dist/
 	$(BIN)/python -m build
@@ -49,12 +55,24 @@ clean: ## Remove the environment and build products
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[cpu]"
 	@touch $@
 
+# Optional: without a compiler the platform computes with torch's own ops.
+.venv/kernels: .venv/installed $(KERNELS)
+	@if command -v $(firstword $(CXX)) >/dev/null; then \
+	  echo "building the CPU kernels" && $(BIN)/pip install --quiet ./kernels_cpu && touch $@; \
+	else \
+	  echo "make: no C++ compiler ($(CXX)): going on without the CPU kernels, which is slower" >&2; \
+	fi
+
 .venv/tested: .venv/installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[cpu,test]"
 	@touch $@
 
 .venv/developed: .venv/tested
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[cpu,dev]"
+	@touch $@
+
+.venv/documented: .venv/installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[cpu,docs]"
 	@touch $@
 
 $(SMOLLM2): | .venv/bin/python
