@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 import resource
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import psutil
-import torch
 
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ConfigError
 from runtime.core.platform.environment import gib_from_environment
+from runtime.core.platform.host import HostMemory
 from runtime.core.platform.interface import MemoryInfo, MemoryUse
 from runtime.platforms.cpu.cgroups import ROOT, memory_left, memory_limit
 
@@ -29,7 +26,7 @@ _RESET_PEAK = "5"
 """What resets the peak resident size when written to clear_refs (Linux, proc(5))."""
 
 
-class CpuMemory:
+class CpuMemory(HostMemory):
     """Host memory; see :class:`runtime.core.platform.interface.MemoryRole`."""
 
     def __init__(self, root: Path = ROOT) -> None:
@@ -73,34 +70,6 @@ class CpuMemory:
                 return int(line.split()[1]) << 10
         unit = 1 if sys.platform == "darwin" else 1 << 10
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-    def empty_cache(self) -> None:
-        """Nothing to do: torch's host allocator caches nothing."""
-
-    def host_buffer(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """An ordinary tensor of zeros."""
-        return torch.zeros(tuple(shape), dtype=dtype, device="cpu")
-
-    def zeros(self, shape: Sequence[int], dtype: torch.dtype, index: int = 0) -> torch.Tensor:
-        """Memory that the kernel maps, zeroed, page by page as it is touched.
-
-        torch's own zeros writes to all of it.
-        """
-        size = math.prod(shape) * dtype.itemsize
-        return torch.from_numpy(np.zeros(size, dtype=np.uint8)).view(dtype).view(tuple(shape))
-
-    def copy_to_device(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Copy at once. Raises RuntimeError where the shapes differ."""
-        if source.shape != target.shape:
-            raise RuntimeError(
-                f"copy_to_device: source has shape {tuple(source.shape)},"
-                f" target has {tuple(target.shape)}"
-            )
-        target.copy_(source)
-
-    def copy_to_host(self, source: torch.Tensor) -> torch.Tensor:
-        """A tensor of its own, which later work on ``source`` does not change."""
-        return source.clone()
 
     def kv_cache_bytes(self, config: RuntimeConfig, use: MemoryUse, index: int = 0) -> int:
         """``VLLM_CPU_KVCACHE_SPACE`` where set; else what is wanted, up to 40 % of what is free.
