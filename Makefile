@@ -10,7 +10,7 @@ SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kernels weights test lint format wheel clean
+.PHONY: help demo kernels weights test lint format docs wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

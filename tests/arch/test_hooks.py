@@ -20,8 +20,8 @@ def test_the_specifications_fit_one_screen(root):
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_has_a_section_with_its_exact_signature(root, hook):
-    lines = (root / "docs" / "plugins.md").read_text().splitlines()
-    assert f"### `{hook_signature(hook)}`" in lines
+    lines = (root / "docs" / "hooks.md").read_text().splitlines()
+    assert f"## `{hook_signature(hook)}`" in lines
 
 
 @pytest.mark.parametrize("hook", HOOKS)
