@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,5 +49,42 @@ def run_runtime():
             env={**os.environ, **environment},
             input=stdin,
         )
+
+    return run
+
+
+@pytest.fixture
+def own_tests(tmp_path_factory):
+    """Install a package into a folder and run its own tests: ``own_tests(path) -> output``.
+
+    ``own_tests(path, "plugins", "--json")`` runs the command line beside it instead.
+    """
+    folders = {}
+
+    def run(package, *words):
+        if package not in folders:
+            # A copy: building leaves files behind.
+            source = shutil.copytree(package, tmp_path_factory.mktemp("package") / "source")
+            folders[package] = tmp_path_factory.mktemp("site")
+            options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+            command = [sys.executable, "-m", "pip", "install", *options]
+            subprocess.run([*command, "--target", folders[package], source], check=True)
+        pytest_options = [
+            "-q",
+            "--import-mode=importlib",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+        ]
+        tests = ["pytest", *pytest_options, "--rootdir", package, package / "tests"]
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, ["runtime", *words] if words else tests)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(folders[package])},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     return run

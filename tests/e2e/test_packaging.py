@@ -104,7 +104,10 @@ def test_an_installed_wheel_runs(fresh, tiny_model, tmp_path):
     runtime = fresh.parent / "runtime"
     assert call(runtime, "--version", cwd=tmp_path) == "runtime 0.1.0\n"
     plugins = json.loads(call(runtime, "plugins", "--json", cwd=tmp_path))
-    assert {p["name"]: p["state"] for p in plugins} == {"cpu": "selected", "null": "available"}
+    states = {plugin["name"]: plugin["state"] for plugin in plugins}
+    assert (states["cpu"], states["null"]) == ("selected", "available")
+    call(runtime, "new-model", "quartz", cwd=tmp_path)
+    assert (tmp_path / "quartz" / "pyproject.toml").exists()
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt_token_ids": [3, 4, 5]}\n')
     out = call(

@@ -8,14 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from runtime.core.entrypoints.cli import chat, collect_env, generate, ops, plugins
+from runtime.core.entrypoints.cli import chat, collect_env, conformance, generate, new, ops, plugins
 from runtime.core.errors import RuntimeUserError
 from runtime.core.logging import set_up_logging
 from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (generate, chat, plugins, ops, collect_env)
+COMMANDS = (generate, chat, plugins, ops, conformance, collect_env, new)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,1 @@
+"""Packages that ``runtime new-platform`` and ``runtime new-model`` write, as plain templates."""

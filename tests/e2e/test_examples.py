@@ -1,0 +1,44 @@
+"""The example packages install, are found, and pass their own tests."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def found(text, name):
+    return next(row for row in json.loads(text) if row["name"] == name)
+
+
+def test_the_platform(own_tests, tiny_model, tmp_path):
+    package = EXAMPLES / "oot_platform"
+    assert "passed" in own_tests(package)
+    assert found(own_tests(package, "plugins", "--json"), "slate")["state"] == "selected"
+    assert "SLATE_MEMORY" in own_tests(package, "plugins", "--explain", "slate")
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt_token_ids": [3, 4, 5]}\n')
+    words = ["generate", tiny_model("llama"), "--skip-tokenizer-init", "--prompt-file", prompts]
+    words += ["--temperature", 0, "--max-tokens", 8, "--json"]
+    tokens = [
+        json.loads(own_tests(package, *words, "--platform", name))["outputs"][0]["token_ids"]
+        for name in ("slate", "cpu")
+    ]
+    assert tokens[0] == tokens[1]
+
+
+def test_the_models(own_tests):
+    package = EXAMPLES / "oot_model"
+    assert "passed" in own_tests(package)
+    assert found(own_tests(package, "plugins", "--json"), "parallel_llama")["state"] == "available"
+
+
+@pytest.mark.parametrize("name", ["oot_platform", "oot_model"])
+def test_they_are_small_and_use_public_names_only(name):
+    files = [path for path in (EXAMPLES / name).rglob("*.py") if "tests" not in path.parts]
+    assert 0 < sum(len(path.read_text().splitlines()) for path in files) < 300
+    for path in files:
+        assert not re.findall(r"import _|(?<!self)\._[a-z]", path.read_text()), path
+    assert "Begin from it" in (EXAMPLES / name / "README.md").read_text()
