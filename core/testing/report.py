@@ -88,7 +88,9 @@ def failed(records: Iterable[Record]) -> list[Record]:
 
 def markdown(platform: str, records: Sequence[Record], *, measured: bool = True) -> str:
     """A section with a table for each kind of case."""
-    lines = [f"## Platform `{platform}`", "", f"{summary(platform, records).partition(': ')[2]}."]
+    lines = [f"## Platform `{platform}`"]
+    if measured:
+        lines += ["", f"{summary(platform, records).partition(': ')[2]}."]
     last = ""
     for part, title, header, rows in tables(records, measured=measured):
         if part != last:

@@ -68,7 +68,15 @@ def test_without_a_command_help_is_printed(capsys):
 
 def test_every_command_has_help(capsys):
     commands = build_parser()._subparsers._group_actions[0].choices
-    assert set(commands) >= {"generate", "chat", "plugins", "ops", "conformance", "collect-env", "new-model"}
+    assert set(commands) >= {
+        "generate",
+        "chat",
+        "plugins",
+        "ops",
+        "conformance",
+        "collect-env",
+        "new-model",
+    }
     for name in commands:
         with pytest.raises(SystemExit) as caught:
             main([name, "--help"])
