@@ -60,13 +60,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.pluginmanager.register(Conformance(config, name), "runtime-conformance-session")
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args[:] = suite_files()
+        config.addinivalue_line("python_files", "test_*.py")
+        config.args[:] = [str(suite_folder())]
 
 
-def suite_files() -> list[str]:
-    """Paths of the suite's modules."""
+def suite_folder() -> Path:
+    """Where the suite's modules are."""
     spec = importlib.util.find_spec("runtime.core.testing.suite")
     assert spec is not None
     assert spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0])
-    return [str(path) for path in sorted(folder.glob("test_*.py"))]
+    return Path(spec.submodule_search_locations[0])
