@@ -37,7 +37,7 @@ format: .venv/developed ## Format the sources
 	$(BIN)/ruff format .
 
 docs: .venv/documented ## Build the documentation into build/site
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 wheel: .venv/tested ## Build the source distribution and the wheel into dist/
 	$(BIN)/python -m build
