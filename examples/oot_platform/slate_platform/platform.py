@@ -23,7 +23,7 @@ class SlatePolicy(PlatformPolicy):
         return {"scheduler.max_num_seqs": 16}
 
     def op_priority(self, op_name):
-        return ("slate",)
+        return ("slate",) if op_name in ("rms_norm", "silu_and_mul") else ()
 
     def attention_backends(self):
         return ("slate_platform.attention:SlateBackend",)

@@ -21,17 +21,12 @@ class SlateMemory(HostMemory):
     """Accounts for what ``zeros`` gives out, and gives no more than there is."""
 
     def __init__(self):
+        super().__init__()
         self.total = int(os.environ.get("SLATE_MEMORY", "1024")) << 20
-        self.used = self.most = 0
+        self.used = 0
 
     def info(self, index=0):
         return MemoryInfo(self.total - self.used, self.total)
-
-    def peak(self, index=0):
-        return self.most
-
-    def reset_peak(self, index=0):
-        self.most = self.used
 
     def zeros(self, shape, dtype, index=0):
         tensor = super().zeros(shape, dtype, index)
@@ -45,9 +40,5 @@ class SlateMemory(HostMemory):
     def kv_cache_bytes(self, config, use, index=0):
         return min(use.kv_bytes_wanted, self.info(index).free)
 
-    def is_out_of_memory(self, error):
-        return isinstance(error, MemoryError)
-
     def _count(self, size):
         self.used += size
-        self.most = max(self.most, self.used)
