@@ -14,7 +14,7 @@ constexpr int kRows = 4;
 constexpr int kColumns = Vec::kRegisters == 32 ? 4 : 2;
 
 template <class T, int R, int C>
-inline void dots(const T* weight, const T* x, int64_t k, float (&out)[kRows][kColumns]) {
+inline void dots(const T* weight, const T* x, int64_t k, float (&out)[kColumns][Vec::kWidth]) {
   using D = Dot<T>;
   Vec sums[R][C];
   for (int r = 0; r < R; ++r) {
@@ -37,7 +37,7 @@ inline void dots(const T* weight, const T* x, int64_t k, float (&out)[kRows][kCo
     step(i, [rest](const T* p) { return D::load_part(p, rest); });
   }
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) out[r][c] = sums[r][c].sum();
+    for (int c = 0; c < C; ++c) out[c][r] = sums[r][c].sum();
   }
 }
 
@@ -46,7 +46,7 @@ inline void linear_block(const LinearArgs& args, int64_t row) {
   const int64_t k = args.k;
   const T* weight = static_cast<const T*>(args.weight) + row * k;
   const T* bias = static_cast<const T*>(args.bias);
-  float sums[kRows][kColumns];
+  float sums[kColumns][Vec::kWidth] = {};  // The rows of weight side by side.
   for (int64_t m = 0; m < args.m;) {
     const T* x = static_cast<const T*>(args.x) + m * k;
     const int64_t left = args.m - m;
@@ -62,12 +62,9 @@ inline void linear_block(const LinearArgs& args, int64_t row) {
       done = 1;
     }
     for (int64_t c = 0; c < done; ++c) {
-      T* out = static_cast<T*>(args.out) + (m + c) * args.n + row;
-      for (int r = 0; r < R; ++r) {
-        Vec sum = Vec::set1(sums[r][c]);
-        if (bias != nullptr) sum = sum + load_part(bias + row + r, 1);
-        store_part(sum, out + r, 1);
-      }
+      Vec sum = Vec::load(sums[c]);
+      if (bias != nullptr) sum = sum + load_part(bias + row, R);
+      store_part(sum, static_cast<T*>(args.out) + (m + c) * args.n + row, R);
     }
     m += done;
   }
