@@ -57,11 +57,12 @@ def run_runtime():
 def own_tests(tmp_path_factory):
     """Install a package into a folder and run its own tests: ``own_tests(path) -> output``.
 
-    ``own_tests(path, "plugins", "--json")`` runs the command line beside it instead.
+    ``own_tests(path, "plugins", "--json", VLLM_PLUGINS="a")`` runs the command line beside it
+    instead.
     """
     folders = {}
 
-    def run(package, *words):
+    def run(package, *words, **environment):
         if package not in folders:
             # A copy: building leaves files behind.
             source = shutil.copytree(package, tmp_path_factory.mktemp("package") / "source")
@@ -82,7 +83,7 @@ def own_tests(tmp_path_factory):
             [sys.executable, "-m", *map(str, ["runtime", *words] if words else tests)],
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(folders[package])},
+            env={**os.environ, "PYTHONPATH": str(folders[package]), **environment},
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

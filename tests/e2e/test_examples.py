@@ -29,6 +29,14 @@ def test_the_platform(own_tests, tiny_model, tmp_path):
     assert tokens[0] == tokens[1]
 
 
+def test_the_platform_is_filtered_by_name(own_tests):
+    package = EXAMPLES / "oot_platform"
+    for names, state, chosen in (("", "filtered", "cpu"), ("slate", "selected", "slate")):
+        listing = own_tests(package, "plugins", "--json", VLLM_PLUGINS=names)
+        assert found(listing, "slate")["state"] == state
+        assert found(listing, chosen)["state"] == "selected"
+
+
 def test_the_models(own_tests):
     package = EXAMPLES / "oot_model"
     assert "passed" in own_tests(package)

@@ -1,6 +1,8 @@
 """The new architecture computes what plain PyTorch does; the override is in force."""
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -92,6 +94,41 @@ def test_registering_imports_no_model():
     parallel_llama.register()
     assert "ParallelLlamaForCausalLM" in ModelRegistry.get_supported_archs()
     assert "parallel_llama.parallel" not in sys.modules
+
+
+LATER = """
+from runtime import ModelRegistry
+
+runtime_plugin_after = "parallel_llama"
+
+def register():
+    ModelRegistry.register_model(
+        "LlamaForCausalLM", "runtime.core.models.mistral:MistralForCausalLM"
+    )
+"""
+ASK = """
+from runtime import ModelRegistry
+from runtime.plugins.manager import default_manager
+
+default_manager().load_general()
+print(ModelRegistry.load("LlamaForCausalLM").__name__)
+"""
+
+
+@pytest.mark.parametrize("wish", ["after", "before"])
+def test_another_plugin_may_register_after_it_or_before(wish, tmp_path, monkeypatch):
+    (tmp_path / "later.py").write_text(LATER.replace("after", wish))
+    info = tmp_path / "later-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1\n")
+    # By name it would be the first.
+    (info / "entry_points.txt").write_text(
+        "[runtime.general_plugins]\nan_earlier_name = later:register\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    out = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)
+    winner = {"after": "MistralForCausalLM", "before": "CappedLlamaForCausalLM"}
+    assert out.stdout.strip() == winner[wish]
 
 
 def test_greedy_tokens_equal_plain_pytorch(checkpoint, tensors):

@@ -16,22 +16,18 @@ class SlateWorker(Worker):
 
 
 class SlateModelRunner(ModelRunner):
-    """Tells the platform's layers the size of the step, in ``ctx.extras["slate"]``."""
+    """Divides a step's tokens among the tiles; attention reads it in ``ctx.extras["slate"]``."""
 
     def forward_extras(self, num_reqs, num_tokens):
-        return {"slate": {"num_reqs": num_reqs, "num_tokens": num_tokens}}
-
-    def run_model(self, inputs):
-        self.last_extras = inputs.context.extras["slate"]
-        return super().run_model(inputs)
+        tiles = self.config.additional_config["slate"]["tiles"]
+        return {"slate": {"rows": -(-num_tokens // tiles)}}
 
 
 class ShortestFirst(WaitingQueue):
     """Orders waiting requests by their prompts' lengths, within one priority."""
 
     def key(self, request):
-        priority, arrival, index = super().key(request)
-        return priority * 1_000_000 + request.num_prompt_tokens, arrival, index
+        return super().key(request)[0], request.num_prompt_tokens, request.arrival_index
 
 
 class SlateScheduler(Scheduler):
@@ -56,8 +52,4 @@ class SlateCommunicator(TorchCommunicator):
     """Sums in the order of ranks, so that a sum is the same on every run."""
 
     def all_reduce(self, tensor):
-        parts = self.all_gather(tensor.unsqueeze(0), dim=0)
-        total = parts[0].clone()
-        for part in parts[1:]:
-            total += part
-        return tensor.copy_(total)
+        return tensor.copy_(sum(self.all_gather(tensor.unsqueeze(0), dim=0)))

@@ -26,8 +26,9 @@ class TransposedScheme(DenseScheme):
     """Keeps weights as [in_features, out_features] once they are loaded."""
 
     def after_loading(self, layer):
-        layer.turned = layer.weight.t().contiguous()
+        turned = layer.weight.t().contiguous()
+        layer.weight = torch.nn.Parameter(turned, requires_grad=False)
 
     def apply(self, layer, x, bias):
-        out = x @ layer.turned
+        out = x @ layer.weight
         return out if bias is None else out + bias

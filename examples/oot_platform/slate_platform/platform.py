@@ -1,22 +1,14 @@
 """What the core is told of the device. Importing this file imports no torch."""
 
-from __future__ import annotations
-
-import logging
 import os
 from functools import cached_property
 from types import MappingProxyType
 
 from runtime.core.errors import ConfigError
-from runtime.core.platform.interface import (
-    Platform,
-    PlatformCapabilities,
-    PlatformPolicy,
-    ProbeResult,
-)
+from runtime.core.platform import interface
 
 
-class SlatePolicy(PlatformPolicy):
+class SlatePolicy(interface.PlatformPolicy):
     """What slate would have different from the core's choices."""
 
     def config_overrides(self, config):
@@ -46,21 +38,19 @@ class SlatePolicy(PlatformPolicy):
         return {"tiles": tiles}
 
 
-class SlatePlatform(Platform):
+class SlatePlatform(interface.Platform):
     """A device with memory and ops of its own, whose tensors torch sees as host tensors."""
 
     name = "slate"
     device_type = "cpu"
-    capabilities = PlatformCapabilities(
-        dtypes=("float32", "bfloat16"),
-        kv_block_size=8,
-        kv_block_sizes=(8, 16, 32),
-        distributed=True,
+    capabilities = interface.PlatformCapabilities(
+        dtypes=("float32", "bfloat16"), kv_block_size=8, kv_block_sizes=(8, 16), distributed=True
     )
     policy = SlatePolicy()
     environment = MappingProxyType(
-        {"SLATE_DEVICES": "devices, 2 by default", "SLATE_MEMORY": "MiB of each, 1024 by default"}
+        {"SLATE_DEVICES": "devices, 2 by default", "SLATE_MEMORY": "GiB in all, 1 by default"}
     )
+    process_start_method = "forkserver"
     worker_class = "slate_platform.engine:SlateWorker"
     runner_class = "slate_platform.engine:SlateModelRunner"
     scheduler_class = "slate_platform.engine:SlateScheduler"
@@ -69,7 +59,10 @@ class SlatePlatform(Platform):
 
     @classmethod
     def probe(cls):
-        return ProbeResult(20, f"simulated, {os.environ.get('SLATE_DEVICES', '2')} devices")
+        count = os.environ.get("SLATE_DEVICES", "2")
+        if not count.isdecimal() or int(count) == 0:
+            return interface.ProbeResult.no(f"SLATE_DEVICES={count!r} is not a number of devices")
+        return interface.ProbeResult(20, f"simulated, devices: {count}")
 
     @cached_property
     def devices(self):
@@ -90,4 +83,6 @@ class SlatePlatform(Platform):
         return f"device {index}, {config.additional_config['slate']['tiles']} tiles"
 
     def after_loading(self, model, config):
-        logging.getLogger(__name__).info("prepared %d modules", sum(1 for _ in model.modules()))
+        from slate_platform.attention import follow_the_runner
+
+        follow_the_runner(model)

@@ -1,18 +1,23 @@
 """Every seam is used, and the tokens are those of transformers."""
 
+import dataclasses
 import logging
 
 import pytest
+import slate_platform
 import torch
 import transformers
 from slate_platform.attention import SlateBackend
 from slate_platform.engine import SlateCommunicator, SlateModelRunner, SlateSampler, SlateScheduler
+from slate_platform.platform import SlatePlatform
+from slate_platform.roles import SlateMemory
 
 from runtime import LLM, SamplingParams
 from runtime.core import ops
-from runtime.core.config.runtime import SchedulingPolicy
+from runtime.core.distributed.processes import start_method
 from runtime.core.errors import ConfigError
 from runtime.core.platform.select import select_platform
+from runtime.plugins import PLUGIN_API_VERSION
 
 PROMPTS = [[5], [7, 8, 9], list(range(10, 50)), [9] * 17]
 
@@ -62,6 +67,9 @@ def test_its_policy_is_followed(llm):
     assert config.scheduler.max_num_seqs == 16
     assert config.cache.block_size == 8
     assert config.parallel.device_ids == (1,), "the last device first"
+    assert config.platform.policy.place_workers(2, 3) == range(2, 0, -1)
+    with pytest.raises(ConfigError, match="4 workers need 4 devices"):
+        config.platform.policy.place_workers(4, 3)
     assert config.additional_config["slate"] == {"tiles": 4}
 
 
@@ -79,26 +87,33 @@ def test_its_attention_backend_serves_with_its_own_layout(worker):
         assert layer.backend is SlateBackend
         assert layer.kv_cache.shape[1] == 2
         assert SlateBackend.reasons_against(layer.spec) == []
+        windowed = dataclasses.replace(layer.spec, sliding_window=4)
+        assert SlateBackend.reasons_against(windowed) == ["sliding_window is not implemented"]
+
+
+def test_attention_follows_what_the_runner_says_of_the_step(llm, worker):
+    # The tokens of the last step, divided among four tiles.
+    for prompts, count, rows in (([[11] * 17], 1, 5), (PROMPTS[:2], 3, 1)):
+        greedy(llm, prompts, count)
+        assert {layer.impl.rows for layer in worker.runner.attention_layers.values()} == {rows}
 
 
 def test_linear_layers_are_in_its_layout(worker):
-    linear = worker.runner.model.layers[0].mlp.down_proj
-    assert torch.equal(linear.turned, linear.weight.t())
+    assert worker.runner.model.layers[0].mlp.down_proj.weight.shape == (64, 32)
 
 
 def test_the_parts_of_the_engine_are_its_own(llm, worker):
     rows = worker.runner.sampler.rows
     greedy(llm, PROMPTS[:2], 3)
     assert isinstance(worker.runner, SlateModelRunner)
-    assert worker.runner.last_extras == {"num_reqs": 2, "num_tokens": 2}
     assert isinstance(worker.runner.sampler, SlateSampler)
     assert worker.runner.sampler.rows - rows == 6
     assert isinstance(llm.engine.core.scheduler, SlateScheduler)
+    assert worker.kv_cache_bytes(800) == 700
 
 
 def test_short_prompts_are_taken_first(llm):
     scheduler = llm.engine.core.scheduler
-    assert scheduler.waiting._policy is SchedulingPolicy.FCFS
     for number, prompt in enumerate(([3] * 9, [3] * 2, [3] * 5)):
         params = SamplingParams(max_tokens=1)
         llm.engine.add_request(str(number), {"prompt_token_ids": prompt}, params)
@@ -119,6 +134,33 @@ def test_memory_is_accounted_for_and_runs_out(model, monkeypatch):
     assert memory.info().free == before
 
 
+def test_it_reads_its_environment_variables(monkeypatch):
+    assert set(SlatePlatform.environment) == {"SLATE_DEVICES", "SLATE_MEMORY"}
+    monkeypatch.setenv("SLATE_MEMORY", "0.5")
+    assert SlateMemory().info().total == 1 << 29
+    monkeypatch.setenv("SLATE_MEMORY", "much")
+    with pytest.raises(ConfigError, match="SLATE_MEMORY='much' is not a size"):
+        SlateMemory()
+    monkeypatch.setenv("SLATE_DEVICES", "3")
+    assert SlatePlatform().devices.count() == 3
+    monkeypatch.setenv("SLATE_DEVICES", "few")
+    probe = SlatePlatform.probe()
+    assert not probe.available
+    assert "SLATE_DEVICES='few'" in probe.reason
+
+
+def test_it_says_how_processes_start_and_the_user_may_say_otherwise():
+    platform = select_platform("slate").platform
+    assert start_method(platform, {}) == "forkserver"
+    assert start_method(platform, {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}) == "spawn"
+
+
+def test_it_says_which_plugin_api_it_was_written_for():
+    major, minor = slate_platform.runtime_plugin_api
+    assert major == PLUGIN_API_VERSION[0]
+    assert minor <= PLUGIN_API_VERSION[1]
+
+
 @pytest.mark.parametrize("values", [{"tiles": 0}, {"colour": 1}, {"tiles": "four"}])
 def test_its_settings_are_checked(model, values):
     with pytest.raises(ConfigError, match="slate"):
@@ -128,9 +170,8 @@ def test_its_settings_are_checked(model, values):
 def test_it_logs_under_its_own_name(model, caplog):
     with caplog.at_level(logging.INFO):
         LLM(str(model), skip_tokenizer_init=True, additional_config={"slate": {"tiles": 9}})
-    assert ("slate_platform.platform", "prepared") in {
-        (record.name, record.message.split()[0]) for record in caplog.records
-    }
+    lines = {(record.name, record.message) for record in caplog.records}
+    assert ("slate_platform.attention", "2 layers follow the runner") in lines
     assert "device 1, 9 tiles" in caplog.text
 
 
