@@ -81,4 +81,5 @@ def config(platform: Platform) -> RuntimeConfig:
         load=LoadConfig("dummy", False),
         cache=CacheConfig(platform.capabilities.kv_block_size, False, None, "auto"),
         scheduler=SchedulerConfig(256, 4, SchedulingPolicy.FCFS, True),
+        additional_config={platform.name: platform.policy.additional_config({})},
     )
