@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 from runtime.core.errors import ConfigError
 from runtime.core.testing.records import Record, Result
 
-PARTS = {
-    "attention": "Attention backends",
-    "collectives": "Collectives of two workers",
-    "device": "Devices and their memory",
-    "engine": "Tokens of whole models",
-    "graphs": "Graphs",
-    "ops": "Ops",
-    "platform": "The platform object",
-}
+PARTS: Mapping[str, str] = MappingProxyType(
+    {
+        "attention": "Attention backends",
+        "collectives": "Collectives of two workers",
+        "device": "Devices and their memory",
+        "engine": "Tokens of whole models",
+        "graphs": "Graphs",
+        "ops": "Ops",
+        "platform": "The platform object",
+    }
+)
 SUPPORT_HEAD = """\
 # What each platform supports
 

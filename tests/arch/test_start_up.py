@@ -1,8 +1,8 @@
 """What is typed often starts at once."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -28,12 +28,18 @@ RUN_COMMAND = "import runpy; runpy.run_module('runtime', run_name='__main__', al
 def test_it_takes_less_than_it_may(name, tmp_path):
     best = float("inf")
     for _ in range(TRIES):
-        started = time.perf_counter()
+        started = children_seconds()
         subprocess.run(
             [sys.executable, *COMMANDS[name]], check=True, capture_output=True, cwd=tmp_path
         )
-        best = min(best, time.perf_counter() - started)
+        best = min(best, children_seconds() - started)
     assert best < SECONDS
+
+
+def children_seconds():
+    """Processor time of ended children: other work on the machine does not count."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.parametrize("name", COMMANDS)

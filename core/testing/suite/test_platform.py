@@ -104,7 +104,7 @@ def test_policy_is_sound(platform: Platform) -> None:
     policy = platform.policy
     assert candidate_backends(platform)
     sizes = list(policy.capture_sizes(12))
-    assert sizes == sorted({*sizes}), f"policy.capture_sizes(12) does not ascend: {sizes}"
+    assert sizes == sorted({*sizes}), f"policy.capture_sizes(12) is not in ascending order: {sizes}"
     assert all(0 < size <= 12 for size in sizes), f"policy.capture_sizes(12) has {sizes}"
     with pytest.raises(ConfigError):
         policy.additional_config({"a setting that nobody has": 1})
