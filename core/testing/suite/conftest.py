@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -81,5 +82,5 @@ def config(platform: Platform) -> RuntimeConfig:
         load=LoadConfig("dummy", False),
         cache=CacheConfig(platform.capabilities.kv_block_size, False, None, "auto"),
         scheduler=SchedulerConfig(256, 4, SchedulingPolicy.FCFS, True),
-        additional_config={platform.name: platform.policy.additional_config({})},
+        additional_config=MappingProxyType({platform.name: platform.policy.additional_config({})}),
     )
