@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     prompts = [*args.prompt, *_read_prompts(args.prompt_file)]
     if not prompts:
         args.parser.error("a prompt is required: --prompt TEXT or --prompt-file FILE")
+    conversations = [[{"role": "user", "content": _text_of(p)}] for p in prompts if args.chat]
     with open_llm(args, args.parser) as llm:
         params = sampling_params(args, llm.engine.config.model.generation)
         if args.chat:
-            conversations = [[{"role": "user", "content": _text_of(p)}] for p in prompts]
             outputs = llm.chat(conversations, params)
         else:
             outputs = llm.generate(prompts, params)
@@ -65,10 +65,11 @@ def _read_prompts(name: str | None) -> list[Any]:
     if name is None:
         return []
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"--prompt-file {name}: {error}", "prompt_file") from error
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # Not splitlines(), which also cuts at separators that JSON strings and prompts may hold.
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not name.endswith(".jsonl"):
         return [line for _, line in lines]
     prompts: list[Any] = []

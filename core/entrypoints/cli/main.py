@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
 COMMANDS = (generate, chat, plugins, ops, conformance, collect_env, new)
+
+_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,9 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def with_dashes(word: str) -> str:
     """A flag spelled with underscores, as the Python arguments are, in the usual spelling."""
-    if not word.startswith("--"):
-        return word
     flag, equals, value = word.partition("=")
+    # A prompt may begin with dashes, too: argparse takes a word with blanks as a value.
+    if not _FLAG.fullmatch(flag):
+        return word
     return flag.replace("_", "-") + equals + value
 
 
