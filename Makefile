@@ -2,7 +2,10 @@
 #   PYTHON         interpreter to make it with: python3.11 or newer
 #   RUNTIME_CACHE  folder for downloaded weights, outside the repository
 
-PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+# The first that runs: a version manager's shim may be there for a Python that is not.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
+  command -v $$name && break; done)
 RUNTIME_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/runtime
 BIN := .venv/bin
 KERNELS := $(shell find kernels_cpu cmake -type f 2>/dev/null)
@@ -48,7 +51,7 @@ clean: ## Remove the environment and build products
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; set PYTHON" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "make: $(PYTHON) is older than Python 3.11; set PYTHON" >&2; exit 1; }
+	  { echo "make: $(PYTHON) is no Python 3.11 or newer; set PYTHON" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
