@@ -34,15 +34,17 @@ def deviation(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -
 
     An element may be off by ``atol + rtol * |expected|``.
     """
-    wide = got.double()
-    error = (wide - expected).abs()
-    error[(wide == expected) | (wide.isnan() & expected.isnan())] = 0
-    error.nan_to_num_(nan=torch.inf)
-    share = error / (tolerance.atol + tolerance.rtol * expected.abs())
-    share.nan_to_num_(nan=torch.inf)
     if not got.numel():
         return Deviation(0.0, 0.0)
-    return Deviation(error.max().item(), share.max().item())
+    wide = got.double()
+    same = (wide == expected) | (wide.isnan() & expected.isnan())
+    error = (wide - expected).abs()
+    share = error / (tolerance.atol + tolerance.rtol * expected.abs())
+    errors, shares = (
+        values.masked_fill(values.isnan(), torch.inf).masked_fill(same, 0)
+        for values in (error, share)
+    )
+    return Deviation(errors.max().item(), shares.max().item())
 
 
 def worst(deviations: Iterable[Deviation]) -> Deviation:
