@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 def found(text, name):
@@ -27,6 +28,13 @@ def test_the_platform(own_tests, tiny_model, tmp_path):
         for name in ("slate", "cpu")
     ]
     assert tokens[0] == tokens[1]
+
+
+@pytest.mark.timeout(600)
+def test_the_platform_conforms(own_tests):
+    report = own_tests(EXAMPLES / "oot_platform", "conformance", "--platform", "slate")
+    assert re.search(r"^rms_norm +slate +float32 +pass ", report, re.M)
+    assert re.search(r"^platform slate: \d+ pass, \d+ unsupported$", report, re.M)
 
 
 def test_the_platform_is_filtered_by_name(own_tests):
@@ -50,3 +58,12 @@ def test_they_are_small_and_use_public_names_only(name):
     for path in files:
         assert not re.findall(r"import _|(?<!self)\._[a-z]", path.read_text()), path
     assert "Begin from it" in (EXAMPLES / name / "README.md").read_text()
+
+
+def test_the_seams_are_tested_where_their_table_says():
+    rows = (ROOT / "docs" / "seams.md").read_text().splitlines()
+    named = {name for row in rows for name in re.findall(r"`(test_\w+)`", row)}
+    tests = [*EXAMPLES.glob("*/tests/*.py"), *(ROOT / "tests" / "e2e").glob("*.py")]
+    defined = set(re.findall(r"^def (test_\w+)", "\n".join(p.read_text() for p in tests), re.M))
+    assert len(named) > 10
+    assert named - defined == set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+from collections.abc import Mapping
+from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -12,6 +14,7 @@ from typing import Any
 
 from runtime.core.errors import ConfigError
 from runtime.plugins import PLUGIN_API_VERSION
+from runtime.plugins.hookspecs import GENERAL_GROUP, PLATFORM_GROUP
 
 # Templates of each kind, and where they go; $package is replaced in paths, too.
 _FILES: tuple[tuple[str, str, str], ...] = (
@@ -28,6 +31,7 @@ _FILES: tuple[tuple[str, str, str], ...] = (
     ("model", "model.py", "$package/model.py"),
     ("model", "test_model.py", "tests/test_$package.py"),
 )
+_GROUPS: Mapping[str, str] = {"platform": PLATFORM_GROUP, "model": GENERAL_GROUP}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -60,12 +64,15 @@ def write_package(kind: str, name: str, target: Path) -> None:
     """Write a package of that kind into a new folder.
 
     Raises:
-        ConfigError: the name is no lower-case identifier, or the folder exists.
+        ConfigError: the name is no lower-case identifier or is taken, or the folder exists.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(
-            f"name {name!r}: lower-case letters, digits and _, beginning with a letter"
+            f"name {name!r} must be lower-case letters, digits and _, begin with a letter, and be "
+            "no keyword of Python"
         )
+    if name in entry_points(group=_GROUPS[kind]).names:
+        raise ConfigError(f"name {name!r} is taken by an installed plugin; choose another")
     if target.exists():
         raise ConfigError(f"{target} exists; name another folder with --output")
     package = f"{name}_{kind}"

@@ -26,6 +26,12 @@ def test_a_name_that_no_package_can_have_is_refused(name, tmp_path, monkeypatch,
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_is_taken_is_refused(tmp_path, capsys):
+    assert main(["new-platform", "null", "--output", str(tmp_path / "here")]) == 2
+    assert "name 'null' is taken by an installed plugin" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_existing_folder_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     assert main(["new-model", "quartz", "--output", str(tmp_path / "mine")]) == 2
