@@ -1,10 +1,11 @@
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "checks.h"
 #include "isa_select.h"
 #include "launchers.h"
+#include "recorder.h"
+#include "scratch.h"
 #include "thread_pool.h"
 
 namespace runtime_kernels {
@@ -14,28 +15,9 @@ namespace {
 // on the batch nor on the number of threads.
 constexpr int64_t kSplit = 512;
 
-// Float memory on cache lines, kept by a thread from call to call.
-class Buffer {
- public:
-  float* reserve(int64_t floats) {
-    if (floats > size_) {
-      memory_.reset(new float[static_cast<size_t>(floats) + kLine]);
-      size_ = floats;
-    }
-    const auto address = reinterpret_cast<uintptr_t>(memory_.get());
-    const uintptr_t line = kLine * sizeof(float);
-    return reinterpret_cast<float*>((address + line - 1) / line * line);
-  }
-
- private:
-  static constexpr size_t kLine = 16;
-  std::unique_ptr<float[]> memory_;
-  int64_t size_ = 0;
-};
-
 float* thread_scratch(int64_t floats) {
-  static thread_local Buffer buffer;
-  return buffer.reserve(floats);
+  static thread_local Scratch scratch;
+  return static_cast<float*>(scratch.reserve(4 * floats));
 }
 
 struct Requests {
@@ -44,6 +26,8 @@ struct Requests {
   const int32_t* lengths;
   const int32_t* starts;
   int64_t count;
+  int64_t tokens;  // Rows of query, those past the last request's among them.
+  int64_t blocks;  // Of the cache.
 };
 
 // A token whose keys were split: where its parts are.
@@ -67,12 +51,18 @@ Requests check_requests(const Tensor& query, const Tensor& kv_cache, const Tenso
                           block_table.size(1),
                           static_cast<const int32_t*>(seq_lens.const_data_ptr()),
                           static_cast<const int32_t*>(query_start_loc.const_data_ptr()),
-                          seq_lens.size(0)};
+                          seq_lens.size(0),
+                          query.size(0),
+                          kv_cache.size(1)};
   check_size(block_table, "block_table", 0, requests.count);
   check_size(query_start_loc, "query_start_loc", 0, requests.count + 1);
+  return requests;
+}
+
+// What the tensors hold, which changes from step to step.
+void check_values(const Requests& requests, int64_t block_size) {
   STD_TORCH_CHECK(requests.starts[0] == 0, "query_start_loc must start with 0, not ",
                   requests.starts[0]);
-  const int64_t blocks = kv_cache.size(1), block_size = kv_cache.size(2);
   for (int64_t r = 0; r < requests.count; ++r) {
     const int64_t tokens = int64_t{requests.starts[r + 1]} - requests.starts[r];
     const int64_t length = requests.lengths[r], used = (length + block_size - 1) / block_size;
@@ -83,13 +73,12 @@ Requests check_requests(const Tensor& query, const Tensor& kv_cache, const Tenso
                     requests.width);
     for (int64_t i = 0; i < used; ++i) {
       const int64_t block = requests.table[r * requests.width + i];
-      STD_TORCH_CHECK(block >= 0 && block < blocks, "block_table[", r, ", ", i, "] = ", block,
-                      " is not in kv_cache, which has ", blocks, " blocks");
+      STD_TORCH_CHECK(block >= 0 && block < requests.blocks, "block_table[", r, ", ", i, "] = ",
+                      block, " is not in kv_cache, which has ", requests.blocks, " blocks");
     }
   }
-  STD_TORCH_CHECK(requests.starts[requests.count] <= query.size(0), "query_start_loc ends at ",
-                  requests.starts[requests.count], ", but query has ", query.size(0), " tokens");
-  return requests;
+  STD_TORCH_CHECK(requests.starts[requests.count] <= requests.tokens, "query_start_loc ends at ",
+                  requests.starts[requests.count], ", but query has ", requests.tokens, " tokens");
 }
 
 class Plan {
@@ -181,14 +170,8 @@ AttentionArgs check_args(const Tensor& query, const Tensor& kv_cache, const Tens
           static_cast<float>(soft_cap)};
 }
 
-}  // namespace
-
-void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,
-                     Tensor query_start_loc, Tensor out, double scale, int64_t window,
-                     double soft_cap) {
-  const AttentionArgs args = check_args(query, kv_cache, out, scale, window, soft_cap);
-  const Requests requests =
-      check_requests(query, kv_cache, block_table, seq_lens, query_start_loc);
+void attend(const AttentionArgs& args, const Requests& requests) {
+  check_values(requests, args.block_size);
   Plan plan(args, requests);
   const KernelTable& table = kernels();
   const int64_t floats = attention_scratch(args.head_size);
@@ -207,7 +190,18 @@ void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor s
   const int64_t used = requests.starts[requests.count], row = args.heads * args.head_size;
   const int64_t bytes = args.dtype == DType::kFloat32 ? 4 : 2;
   std::memset(static_cast<char*>(args.out) + used * row * bytes, 0,
-              static_cast<size_t>((query.size(0) - used) * row * bytes));
+              static_cast<size_t>((requests.tokens - used) * row * bytes));
+}
+
+}  // namespace
+
+void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,
+                     Tensor query_start_loc, Tensor out, double scale, int64_t window,
+                     double soft_cap) {
+  const AttentionArgs args = check_args(query, kv_cache, out, scale, window, soft_cap);
+  const Requests requests =
+      check_requests(query, kv_cache, block_table, seq_lens, query_start_loc);
+  submit([args, requests] { attend(args, requests); });
 }
 
 }  // namespace runtime_kernels

@@ -6,6 +6,7 @@
 #include "checks.h"
 #include "isa_select.h"
 #include "launchers.h"
+#include "recorder.h"
 #include "thread_pool.h"
 
 namespace runtime_kernels {
@@ -34,6 +35,11 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def("use_isa(str name) -> ()");
   m.def("threads() -> int");
   m.def("use_threads(int count) -> ()");
+  m.def("begin_recording() -> ()");
+  m.def("end_recording() -> int");
+  m.def("replay(int recording) -> ()");
+  m.def("drop_recording(int recording) -> ()");
+  m.def("block_packed_bytes(str format, int rows, int k) -> int");
   m.def("rms_norm(Tensor x, Tensor weight, Tensor(a!) out, float eps) -> ()");
   m.def(
       "fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, Tensor(a!) out,"
@@ -45,6 +51,12 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def(
       "write_kv_cache(Tensor key, Tensor value, Tensor(a!) kv_cache, Tensor slot_mapping) -> ()");
   m.def("linear(Tensor x, Tensor weight, Tensor? bias, Tensor(a!) out) -> ()");
+  m.def("block_pack(Tensor stored, str format, int k, Tensor(a!) out) -> ()");
+  m.def(
+      "block_linear(Tensor x, Tensor weight, str format, int rows, Tensor? bias, Tensor(a!) out)"
+      " -> ()");
+  m.def(
+      "block_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
   m.def(
       "paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,"
       " Tensor query_start_loc, Tensor(a!) out, float scale, int window, float soft_cap) -> ()");
@@ -56,6 +68,11 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CompositeExplicitAutograd, m) {
   m.impl("use_isa", TORCH_BOX(&runtime_kernels::use_isa));
   m.impl("threads", TORCH_BOX(&runtime_kernels::used_threads));
   m.impl("use_threads", TORCH_BOX(&runtime_kernels::use_threads));
+  m.impl("begin_recording", TORCH_BOX(&runtime_kernels::begin_recording));
+  m.impl("end_recording", TORCH_BOX(&runtime_kernels::end_recording));
+  m.impl("replay", TORCH_BOX(&runtime_kernels::replay));
+  m.impl("drop_recording", TORCH_BOX(&runtime_kernels::drop_recording));
+  m.impl("block_packed_bytes", TORCH_BOX(&runtime_kernels::block_packed_bytes));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
@@ -65,5 +82,8 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
   m.impl("rotary_embedding", TORCH_BOX(&runtime_kernels::rotary_embedding));
   m.impl("write_kv_cache", TORCH_BOX(&runtime_kernels::write_kv_cache));
   m.impl("linear", TORCH_BOX(&runtime_kernels::linear));
+  m.impl("block_pack", TORCH_BOX(&runtime_kernels::block_pack));
+  m.impl("block_linear", TORCH_BOX(&runtime_kernels::block_linear));
+  m.impl("block_embedding", TORCH_BOX(&runtime_kernels::block_embedding));
   m.impl("paged_attention", TORCH_BOX(&runtime_kernels::paged_attention));
 }

@@ -4,6 +4,7 @@
 #include "checks.h"
 #include "isa_select.h"
 #include "launchers.h"
+#include "recorder.h"
 #include "thread_pool.h"
 
 namespace runtime_kernels {
@@ -32,9 +33,11 @@ void norm(const Tensor& x, const Tensor* residual, const Tensor& weight, const T
     args.residual = residual->const_data_ptr();
     args.total = total->mutable_data_ptr();
   }
-  const auto function = kernels().norm;
-  parallel_ranges(rows_of(x), rows_a_range(width),
-                  [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  submit([args, rows = rows_of(x)] {
+    const auto function = kernels().norm;
+    parallel_ranges(rows, rows_a_range(args.width),
+                    [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  });
 }
 
 void rotate(const Tensor& x, const char* name, const Tensor& out, const char* out_name,
@@ -49,9 +52,11 @@ void rotate(const Tensor& x, const char* name, const Tensor& out, const char* ou
                         x.size(1), x.size(2),
                         static_cast<const int64_t*>(positions.const_data_ptr()),
                         table.const_data_ptr(), table.size(1)};
-  const auto function = kernels().rotary;
-  parallel_ranges(tokens, rows_a_range(x.size(1) * x.size(2)),
-                  [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  submit([args, tokens] {
+    const auto function = kernels().rotary;
+    parallel_ranges(tokens, rows_a_range(args.heads * args.head_size),
+                    [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  });
 }
 
 }  // namespace
@@ -75,10 +80,12 @@ void silu_and_mul(Tensor x, Tensor out) {
   for (int64_t d = 0; d < last; ++d) check_size(out, "out", d, x.size(d));
   check_size(out, "out", last, width);
   const GateArgs args{dtype_of(x, "x"), x.const_data_ptr(), out.mutable_data_ptr(), width};
-  const auto function = kernels().gate;
-  // An exponential and a division cost as much as several elements elsewhere.
-  parallel_ranges(rows_of(x), rows_a_range(4 * width),
-                  [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  submit([args, rows = rows_of(x)] {
+    const auto function = kernels().gate;
+    // An exponential and a division cost as much as several elements elsewhere.
+    parallel_ranges(rows, rows_a_range(4 * args.width),
+                    [&](int64_t begin, int64_t end) { function(args, begin, end); });
+  });
 }
 
 void rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin_cache,
@@ -91,11 +98,12 @@ void rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin
   STD_TORCH_CHECK(cos_sin_cache.size(1) % 2 == 0, "cos_sin_cache must have an even width, not ",
                   cos_sin_cache.size(1));
   const auto* values = static_cast<const int64_t*>(positions.const_data_ptr());
-  const int64_t known = cos_sin_cache.size(0);
-  for (int64_t i = 0; i < positions.size(0); ++i) {
-    STD_TORCH_CHECK(values[i] >= 0 && values[i] < known, "positions[", i, "] = ", values[i],
-                    " is not in cos_sin_cache, which has ", known, " rows");
-  }
+  submit([values, tokens = positions.size(0), known = cos_sin_cache.size(0)] {
+    for (int64_t i = 0; i < tokens; ++i) {
+      STD_TORCH_CHECK(values[i] >= 0 && values[i] < known, "positions[", i, "] = ", values[i],
+                      " is not in cos_sin_cache, which has ", known, " rows");
+    }
+  });
   rotate(query, "query", query_out, "query_out", positions, cos_sin_cache);
   rotate(key, "key", key_out, "key_out", positions, cos_sin_cache);
 }
@@ -117,20 +125,22 @@ void write_kv_cache(Tensor key, Tensor value, Tensor kv_cache, Tensor slot_mappi
   check_size(slot_mapping, "slot_mapping", 0, tokens);
   const auto* slots = static_cast<const int64_t*>(slot_mapping.const_data_ptr());
   const int64_t most = blocks * block_size;
-  for (int64_t i = 0; i < tokens; ++i) {
-    STD_TORCH_CHECK(slots[i] >= 0 && slots[i] < most, "slot_mapping[", i, "] = ", slots[i],
-                    " is not in kv_cache, which has ", most, " slots");
-  }
   const int64_t bytes = dtype_of(key, "key") == DType::kFloat32 ? 4 : 2;
   const int64_t row = key.size(1) * key.size(2) * bytes;
   const auto* keys = static_cast<const char*>(key.const_data_ptr());
   const auto* values = static_cast<const char*>(value.const_data_ptr());
   auto* cache = static_cast<char*>(kv_cache.mutable_data_ptr());
-  parallel_ranges(tokens, rows_a_range(row), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(cache + slots[i] * row, keys + i * key_stride * bytes, row);
-      std::memcpy(cache + (most + slots[i]) * row, values + i * value_stride * bytes, row);
+  submit([=] {
+    for (int64_t i = 0; i < tokens; ++i) {
+      STD_TORCH_CHECK(slots[i] >= 0 && slots[i] < most, "slot_mapping[", i, "] = ", slots[i],
+                      " is not in kv_cache, which has ", most, " slots");
     }
+    parallel_ranges(tokens, rows_a_range(row), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        std::memcpy(cache + slots[i] * row, keys + i * key_stride * bytes, row);
+        std::memcpy(cache + (most + slots[i]) * row, values + i * value_stride * bytes, row);
+      }
+    });
   });
 }
 

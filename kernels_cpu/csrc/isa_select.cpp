@@ -15,10 +15,14 @@ std::vector<const KernelTable*> runnable() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("f16c")) {
     tables.push_back(&kernels_avx2());
+    if (__builtin_cpu_supports("avxvnni")) tables.push_back(&kernels_avx_vnni());
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
       tables.push_back(&kernels_avx512());
-      if (__builtin_cpu_supports("avx512bf16")) tables.push_back(&kernels_avx512_bf16());
+      if (__builtin_cpu_supports("avx512vnni")) {
+        tables.push_back(&kernels_avx512_vnni());
+        if (__builtin_cpu_supports("avx512bf16")) tables.push_back(&kernels_avx512_bf16());
+      }
     }
   }
 #endif

@@ -1,6 +1,7 @@
 #include "checks.h"
 #include "isa_select.h"
 #include "launchers.h"
+#include "recorder.h"
 #include "thread_pool.h"
 
 namespace runtime_kernels {
@@ -32,9 +33,11 @@ void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out) {
   constexpr int64_t kBytes = 65536;
   const int64_t row = k * (args.dtype == DType::kFloat32 ? 4 : 2);
   const int64_t blocks = row > 0 ? kBytes / row / 4 : 0, grain = blocks > 0 ? blocks : 1;
-  const auto function = kernels().linear;
-  parallel_ranges((n + 3) / 4, grain, [&](int64_t begin, int64_t end) {
-    function(args, 4 * begin, 4 * end < n ? 4 * end : n);
+  submit([args, grain] {
+    const auto function = kernels().linear;
+    parallel_ranges((args.n + 3) / 4, grain, [&](int64_t begin, int64_t end) {
+      function(args, 4 * begin, 4 * end < args.n ? 4 * end : args.n);
+    });
   });
 }
 

@@ -1,8 +1,9 @@
 #define RUNTIME_ISA isa_avx512_bf16
 #include "runtime_kernels/isa/avx512.h"
 #include "runtime_kernels/vec.h"
+#include "runtime_kernels/isa/bytes_avx512.h"
 #include "runtime_kernels/isa/avx512_bf16_dot.h"
-// The three above define what the table is made of.
+// The four above define what the table is made of.
 #include "runtime_kernels/table_of_isa.h"
 
 namespace runtime_kernels {

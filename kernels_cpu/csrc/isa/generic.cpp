@@ -1,7 +1,8 @@
 #define RUNTIME_ISA isa_generic
 #include "runtime_kernels/isa/generic.h"
 #include "runtime_kernels/vec.h"
-// The two above define what the table is made of.
+#include "runtime_kernels/isa/bytes_generic.h"
+// The three above define what the table is made of.
 #include "runtime_kernels/table_of_isa.h"
 
 namespace runtime_kernels {

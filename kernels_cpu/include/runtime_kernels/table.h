@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "runtime_kernels/block_layout.h"
 #include "runtime_kernels/types.h"
 
 namespace runtime_kernels {
@@ -53,6 +54,30 @@ struct LinearArgs {
   int64_t m, n, k;
 };
 
+// Rows of x in whole numbers; item: a row. Results have ceil(width / 32) blocks a row.
+struct QuantizeArgs {
+  DType dtype;
+  const void* x;  // [rows, width]
+  int64_t width;
+  bool by_row;         // One scale for the row instead of one for each block.
+  void* quads;         // [rows, blocks, 8] of KernelTable::quad_bytes
+  QuantScale* scales;  // [rows, blocks]
+};
+
+// out [m, n] = x [m, k] * weight^T + bias [n]; item: a group of sixteen output features.
+struct BlockArgs {
+  DType dtype;
+  BlockFormat format;
+  const void* quads;  // x, as quantize() leaves it.
+  const QuantScale* scales;
+  const uint8_t* weight;  // Groups of group_bytes().
+  const void* bias;       // Null: none.
+  void* out;
+  int64_t out_stride;  // Elements from row to row.
+  int64_t m, n;
+  int64_t k;  // A whole number of chunks.
+};
+
 // Paged attention. Keys and values are [blocks, block_size, kv_heads, head_size].
 struct AttentionArgs {
   DType dtype;
@@ -95,6 +120,11 @@ struct KernelTable {
   void (*rotary)(const RotaryArgs&, int64_t begin, int64_t end);
   void (*linear)(const LinearArgs&, int64_t begin, int64_t end);
   // `scratch`: attention_scratch() floats of the calling thread's own, 64-byte aligned.
+  int64_t quad_bytes;  // Of four elements of quantised x.
+  void (*quantize)(const QuantizeArgs&, int64_t begin, int64_t end);
+  void (*block_linear)(const BlockArgs&, int64_t begin, int64_t end);
+  // n floats to elements of another type, from the one numbered `first` in out.
+  void (*convert)(DType, const float* x, void* out, int64_t first, int64_t n);
   void (*attention)(const AttentionArgs&, const AttentionTask&, float* scratch);
   // Combine `parts` partial results of `rows` rows into out, rows of head_size elements.
   void (*merge)(const AttentionArgs&, const float* partials, int64_t parts, int64_t rows,
@@ -116,7 +146,9 @@ static inline int64_t partial_floats(int64_t head_size) { return head_size + 2; 
 const KernelTable& kernels_generic();
 #if defined(__x86_64__)
 const KernelTable& kernels_avx2();
+const KernelTable& kernels_avx_vnni();
 const KernelTable& kernels_avx512();
+const KernelTable& kernels_avx512_vnni();
 const KernelTable& kernels_avx512_bf16();
 #endif
 

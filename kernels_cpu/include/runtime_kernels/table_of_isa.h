@@ -5,6 +5,8 @@
 #pragma once
 
 #include "runtime_kernels/ops/attention.h"
+#include "runtime_kernels/ops/block_linear.h"
+#include "runtime_kernels/ops/block_quantize.h"
 #include "runtime_kernels/ops/gate.h"
 #include "runtime_kernels/ops/linear.h"
 #include "runtime_kernels/ops/norm.h"
@@ -31,6 +33,24 @@ inline void rotary(const RotaryArgs& args, int64_t begin, int64_t end) {
 inline void linear(const LinearArgs& args, int64_t begin, int64_t end) {
   RUNTIME_BY_DTYPE(linear_rows, args, begin, end)
 }
+inline void quantize(const QuantizeArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(quantize_rows, args, begin, end)
+}
+inline void block_linear(const BlockArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(block_linear_groups, args, begin, end)
+}
+template <class T>
+inline void convert_to(const float* x, void* out, int64_t first, int64_t n) {
+  T* target = static_cast<T*>(out) + first;
+  for_vectors(n, [&](int64_t i, auto load, auto store) { store(load(x + i), target + i); });
+}
+inline void convert(DType dtype, const float* x, void* out, int64_t first, int64_t n) {
+  switch (dtype) {
+    case DType::kFloat32: return convert_to<float>(x, out, first, n);
+    case DType::kBFloat16: return convert_to<bf16>(x, out, first, n);
+    case DType::kFloat16: return convert_to<f16>(x, out, first, n);
+  }
+}
 inline void attention(const AttentionArgs& args, const AttentionTask& task, float* scratch) {
   RUNTIME_BY_DTYPE(attention_task, args, task, scratch)
 }
@@ -42,7 +62,9 @@ inline void merge(const AttentionArgs& args, const float* partials, int64_t part
 #undef RUNTIME_BY_DTYPE
 
 constexpr KernelTable table_named(const char* name) {
-  return {name, norm, gate, rotary, linear, attention, merge};
+  return {name,         norm,     gate,         rotary,    linear,
+          sizeof(Quad), quantize, block_linear, convert,   attention,
+          merge};
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

@@ -1,0 +1,15 @@
+#define RUNTIME_ISA isa_avx_vnni
+#include "runtime_kernels/isa/avx2.h"
+#include "runtime_kernels/vec.h"
+#include "runtime_kernels/isa/bytes_avx2.h"
+// The three above define what the table is made of.
+#include "runtime_kernels/table_of_isa.h"
+
+namespace runtime_kernels {
+
+const KernelTable& kernels_avx_vnni() {
+  static constexpr KernelTable table = RUNTIME_ISA::table_named("avx_vnni");
+  return table;
+}
+
+}  // namespace runtime_kernels

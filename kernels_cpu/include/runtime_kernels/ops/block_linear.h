@@ -1,0 +1,245 @@
+// A matrix product with packed blocks (block_layout.h): x is quantised to bytes, 32 elements a
+// scale, and multiplied in whole numbers; sums over sub-blocks are float32.
+//
+// A tile is sixteen weight rows and up to kTokens rows of x, whose float sums stay in registers
+// while a sub-block's quants, unpacked once, serve them all. The order of an output's sum depends
+// on the format alone, so a row of x gives the same result beside any others.
+#pragma once
+
+#include "runtime_kernels/block_layout.h"
+#include "runtime_kernels/table.h"
+#include "runtime_kernels/vec.h"
+
+namespace runtime_kernels::RUNTIME_ISA {
+
+constexpr int kRowVecs = 16 / Vec::kWidth;
+constexpr int kTokens = Vec::kRegisters == 32 ? 8 : 2;
+constexpr int kQuads = 8;
+
+// Sixteen rows' floats.
+struct RowFloats {
+  Vec v[kRowVecs];
+};
+
+template <int kBits>
+inline void unpack(const uint8_t* quants, Bytes (&out)[kQuads]) {
+  if (kBits == 8) {
+    for (int j = 0; j < kQuads; ++j) out[j] = Bytes::load(quants + 64 * j);
+    return;
+  }
+  for (int j = 0; j < 4; ++j) {
+    const Bytes both = Bytes::load(quants + 64 * j);
+    out[j] = both & 15;
+    out[j + 4] = both.shifted_right<4>() & 15;
+  }
+  if (kBits == 5) {
+    const Bytes high = Bytes::load(quants + 256);  // Bit j of a byte belongs to quad j.
+    out[0] = out[0] | (high.shifted_left<4>() & 16);
+    out[1] = out[1] | (high.shifted_left<3>() & 16);
+    out[2] = out[2] | (high.shifted_left<2>() & 16);
+    out[3] = out[3] | (high.shifted_left<1>() & 16);
+    out[4] = out[4] | (high & 16);
+    out[5] = out[5] | (high.shifted_right<1>() & 16);
+    out[6] = out[6] | (high.shifted_right<2>() & 16);
+    out[7] = out[7] | (high.shifted_right<3>() & 16);
+  }
+  if (kBits == 6) {
+    for (int half = 0; half < 2; ++half) {  // Bits 2j and 2j + 1 of a byte belong to its quad j.
+      const Bytes high = Bytes::load(quants + 256 + 64 * half);
+      Bytes* quad = out + 4 * half;
+      quad[0] = quad[0] | (high.shifted_left<4>() & 48);
+      quad[1] = quad[1] | (high.shifted_left<2>() & 48);
+      quad[2] = quad[2] | (high & 48);
+      quad[3] = quad[3] | (high.shifted_right<2>() & 48);
+    }
+  }
+}
+
+// Scales of the sixteen rows for one sub-block, or a half of one, in a chunk with this header.
+template <BlockFormat kFormat>
+struct Header {
+  static constexpr BlockShape kShape = shape_of(kFormat);
+  const uint8_t* p;
+
+  inline void scale(int part, RowFloats* out) const {
+    load_halves(p, out->v);
+    if (kShape.factors == 0) return;
+    RowFloats factor;
+    const int64_t first = kGroupRows * (kShape.has_minima ? 4 : 2);
+    load_bytes(p + first + kGroupRows * part, factor.v);
+    for (int i = 0; i < kRowVecs; ++i) {
+      // Factors of formats without minima are signed, and stored 128 higher.
+      const Vec offset = Vec::set1(kShape.has_minima ? 0.0f : -128.0f);
+      out->v[i] = out->v[i] * (factor.v[i] + offset);
+    }
+  }
+  inline void minimum(int part, RowFloats* out) const {
+    load_halves(p + 2 * kGroupRows, out->v);
+    if (kShape.factors == 0) return;
+    RowFloats factor;
+    load_bytes(p + kGroupRows * (4 + kShape.factors + part), factor.v);
+    for (int i = 0; i < kRowVecs; ++i) out->v[i] = zero() - out->v[i] * factor.v[i];
+  }
+};
+
+// Add a sub-block's products with T rows of x. `block` is its number in a row of x.
+template <BlockFormat kFormat, int T>
+inline void add_sub_block(const BlockArgs& args, Header<kFormat> header, int sub,
+                          const uint8_t* quants, int64_t token, int64_t block,
+                          RowFloats (&sums)[T]) {
+  constexpr BlockShape kShape = shape_of(kFormat);
+  constexpr int kParts = kShape.factors > kShape.sub_blocks ? 2 : 1;  // That have own factors.
+  constexpr int kQuadsOfPart = kQuads / kParts;
+  Bytes weights[kQuads];
+  unpack<kShape.bits>(quants, weights);
+  RowFloats scale[kParts], minimum;
+  for (int part = 0; part < kParts; ++part) header.scale(sub * kParts + part, &scale[part]);
+  if (kShape.has_minima) header.minimum(sub, &minimum);
+  const int64_t blocks = args.k / kSubBlock;
+  const auto* quads = static_cast<const Quad*>(args.quads);
+  for (int t = 0; t < T; ++t) {
+    const int64_t at = (token + t) * blocks + block;
+    const QuantScale& x = args.scales[at];
+    const Quad* quad = quads + at * kQuads;
+    const Vec x_scale = Vec::set1(x.scale);
+    for (int part = 0; part < kParts; ++part) {
+      const int32_t sum = kParts == 2 ? x.half[part] : x.half[0] + x.half[1];
+      Sums whole = Sums::set1(kShape.has_minima ? 0 : -kShape.offset * sum);
+      for (int j = part * kQuadsOfPart; j < (part + 1) * kQuadsOfPart; ++j) {
+        whole = dot<kShape.bits == 8>(whole, weights[j], quad + j);
+      }
+      Vec floats[kRowVecs];
+      whole.floats(floats);
+      for (int i = 0; i < kRowVecs; ++i) {
+        sums[t].v[i] = fma(floats[i] * x_scale, scale[part].v[i], sums[t].v[i]);
+      }
+    }
+    if (kShape.has_minima) {
+      const Vec x_sum = Vec::set1(x.sum);
+      for (int i = 0; i < kRowVecs; ++i) {
+        sums[t].v[i] = fma(x_sum, minimum.v[i], sums[t].v[i]);
+      }
+    }
+  }
+}
+
+template <class T>
+inline void write_rows(const BlockArgs& args, int64_t group, int64_t token, const RowFloats& sums) {
+  const int64_t row = group * kGroupRows, left = args.n - row;
+  const T* bias = static_cast<const T*>(args.bias);
+  T* out = static_cast<T*>(args.out) + token * args.out_stride + row;
+  for (int i = 0; i < kRowVecs; ++i) {
+    const int64_t first = i * Vec::kWidth;
+    const int64_t count = left - first < Vec::kWidth ? left - first : Vec::kWidth;
+    if (count <= 0) return;
+    Vec sum = sums.v[i];
+    if (count == Vec::kWidth) {
+      if (bias != nullptr) sum = sum + Vec::load(bias + row + first);
+      sum.store(out + first);
+    } else {
+      if (bias != nullptr) sum = sum + load_part(bias + row + first, count);
+      store_part(sum, out + first, count);
+    }
+  }
+}
+
+template <BlockFormat kFormat, class T, int N>
+inline void block_tile(const BlockArgs& args, int64_t group, int64_t token) {
+  constexpr BlockShape kShape = shape_of(kFormat);
+  RowFloats sums[N];
+  for (int t = 0; t < N; ++t) {
+    for (int i = 0; i < kRowVecs; ++i) sums[t].v[i] = zero();
+  }
+  const uint8_t* p = args.weight + group * group_bytes(kShape, args.k);
+  const int64_t blocks = args.k / kSubBlock;
+  for (int64_t block = 0; block < blocks;) {
+    const Header<kFormat> header{p};
+    p += header_bytes(kShape);
+    for (int sub = 0; sub < kShape.sub_blocks; ++sub, ++block, p += quant_bytes(kShape)) {
+      add_sub_block<kFormat, N>(args, header, sub, p, token, block, sums);
+    }
+  }
+  for (int t = 0; t < N; ++t) write_rows<T>(args, group, token + t, sums[t]);
+}
+
+// int8: one scale for a weight row and one for a row of x, so whole numbers are added to the end.
+template <class T, int N>
+inline void int8_tile(const BlockArgs& args, int64_t group, int64_t token) {
+  constexpr BlockShape kShape = shape_of(BlockFormat::kInt8);
+  const uint8_t* p = args.weight + group * group_bytes(kShape, args.k);
+  const int64_t blocks = args.k / kSubBlock, quads = blocks * kQuads;
+  const auto* x = static_cast<const Quad*>(args.quads) + token * quads;
+  Sums whole[N];
+  for (int t = 0; t < N; ++t) {
+    int32_t sum = 0;
+    const QuantScale* scales = args.scales + (token + t) * blocks;
+    for (int64_t block = 0; block < blocks; ++block) {
+      sum += scales[block].half[0] + scales[block].half[1];
+    }
+    whole[t] = Sums::set1(-kShape.offset * sum);
+  }
+  for (int64_t j = 0; j < quads; ++j, p += 64) {
+    const Bytes weights = Bytes::load(p);
+    for (int t = 0; t < N; ++t) whole[t] = dot<true>(whole[t], weights, x + t * quads + j);
+  }
+  const auto* scale = reinterpret_cast<const float*>(p);
+  for (int t = 0; t < N; ++t) {
+    RowFloats sums;
+    whole[t].floats(sums.v);
+    const Vec x_scale = Vec::set1(args.scales[(token + t) * blocks].scale);
+    for (int i = 0; i < kRowVecs; ++i) {
+      sums.v[i] = sums.v[i] * x_scale * Vec::load(scale + i * Vec::kWidth);
+    }
+    write_rows<T>(args, group, token + t, sums);
+  }
+}
+
+template <BlockFormat kFormat, class T, int N>
+inline void one_tile(const BlockArgs& args, int64_t group, int64_t token) {
+  if constexpr (kFormat == BlockFormat::kInt8) {
+    int8_tile<T, N>(args, group, token);
+  } else {
+    block_tile<kFormat, T, N>(args, group, token);
+  }
+}
+
+template <BlockFormat kFormat, class T>
+inline void block_groups(const BlockArgs& args, int64_t begin, int64_t end) {
+  // So many rows of x at a time as stay in a core's cache while groups of weights pass.
+  constexpr int64_t kPass = 256;
+  for (int64_t first = 0; first < args.m; first += kPass) {
+    const int64_t last = first + kPass < args.m ? first + kPass : args.m;
+    for (int64_t group = begin; group < end; ++group) {
+      int64_t token = first;
+      for (; token + kTokens <= last; token += kTokens) {
+        one_tile<kFormat, T, kTokens>(args, group, token);
+      }
+      if (kTokens == 8 && token + 4 <= last) {
+        one_tile<kFormat, T, 4>(args, group, token);
+        token += 4;
+      }
+      if (kTokens == 8 && token + 2 <= last) {
+        one_tile<kFormat, T, 2>(args, group, token);
+        token += 2;
+      }
+      for (; token < last; ++token) one_tile<kFormat, T, 1>(args, group, token);
+    }
+  }
+}
+
+template <class T>
+void block_linear_groups(const BlockArgs& args, int64_t begin, int64_t end) {
+  switch (args.format) {
+    case BlockFormat::kQ4_0: return block_groups<BlockFormat::kQ4_0, T>(args, begin, end);
+    case BlockFormat::kQ4_1: return block_groups<BlockFormat::kQ4_1, T>(args, begin, end);
+    case BlockFormat::kQ5_0: return block_groups<BlockFormat::kQ5_0, T>(args, begin, end);
+    case BlockFormat::kQ5_1: return block_groups<BlockFormat::kQ5_1, T>(args, begin, end);
+    case BlockFormat::kQ8_0: return block_groups<BlockFormat::kQ8_0, T>(args, begin, end);
+    case BlockFormat::kQ4_K: return block_groups<BlockFormat::kQ4_K, T>(args, begin, end);
+    case BlockFormat::kQ5_K: return block_groups<BlockFormat::kQ5_K, T>(args, begin, end);
+    case BlockFormat::kQ6_K: return block_groups<BlockFormat::kQ6_K, T>(args, begin, end);
+    case BlockFormat::kInt8: return block_groups<BlockFormat::kInt8, T>(args, begin, end);
+  }
+}
+
+}  // namespace runtime_kernels::RUNTIME_ISA
