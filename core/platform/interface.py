@@ -179,8 +179,15 @@ class Graph(Protocol):
 class GraphRole(Protocol):
     """Capture of device work. A platform without it runs eagerly."""
 
-    def capture(self, work: Callable[[], Any]) -> Graph:
+    computes_while_capturing: bool
+    """Whether a capture also computes what it records: a batch size is then captured by the first
+    batch that has it, instead of all of them at start-up."""
+
+    def capture(self, work: Callable[[], Any], beside: Graph | None = None) -> Graph:
         """Run ``work`` once and record it.
+
+        ``beside`` is a graph that is never replayed at the same time as this one: the two may
+        share the memory of their intermediate tensors.
 
         ``work`` must use tensors that outlive the graph, and may neither wait for the device nor
         copy between host and device: a platform raises RuntimeError where it does.

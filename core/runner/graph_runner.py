@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from runtime.core.attention.interface import GraphSupport
 from runtime.core.kv_cache.spec import KVCacheLayout
-from runtime.core.platform.interface import Graph
+from runtime.core.platform.interface import Graph, GraphRole
 from runtime.core.runner.model_runner import ModelRunner, StepInputs
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class GraphModelRunner(ModelRunner):
 
     @torch.inference_mode()
     def initialize_cache(self, layout: KVCacheLayout, max_model_len: int) -> None:
-        """Allocate the KV cache, then capture."""
+        """Allocate the KV cache, then capture, unless the platform captures steps as they come."""
         super().initialize_cache(layout, max_model_len)
         self.graphs: dict[int, Graph] = {}
         self.num_replays = 0
@@ -41,6 +41,9 @@ class GraphModelRunner(ModelRunner):
         self._hidden = torch.zeros(
             (self._sizes[-1], hidden_size), dtype=self.config.model.dtype, device=self.device
         )
+        if self._role.computes_while_capturing:
+            logger.info("graphs: a batch size is captured by its first batch")
+            return
         progress = tqdm(
             # Largest first: smaller graphs then find room in the memory that it has taken.
             self._sizes[::-1],
@@ -49,24 +52,36 @@ class GraphModelRunner(ModelRunner):
             disable=not self.config.load.use_tqdm,
         )
         for size in progress:
-            self.graphs[size] = self._capture(size)
+            inputs = self.assemble([], np.zeros(0, dtype=np.int32), size)
+            # Once before the capture: whatever is set up lazily is set up now.
+            super().run_model(inputs)
+            self._capture(size, inputs)
         logger.info("graphs: captured for batches of %s", ", ".join(map(str, self._sizes)))
 
     def padding_of(self, counts: npt.NDArray[np.int32]) -> int:
-        """What a batch of single tokens lacks of the next captured size."""
+        """What a batch of single tokens lacks of the next size that has a graph."""
         reqs = len(counts)
-        if not self.graphs or counts.max() > 1 or reqs > self._sizes[-1]:
+        if not self._sizes or counts.max() > 1 or reqs > self._sizes[-1]:
             return 0
         return next(size for size in self._sizes if size >= reqs) - reqs
 
     def run_model(self, inputs: StepInputs) -> torch.Tensor:
-        """Replay the batch's graph, or run eagerly where there is none."""
+        """Replay the batch's graph, capture it, or run eagerly where there is none."""
         size = len(inputs.counts) + inputs.padding
-        if inputs.counts.max() > 1 or size not in self.graphs:
+        if inputs.counts.max() > 1 or not self._sizes or size > self._sizes[-1]:
             return super().run_model(inputs)
-        self.graphs[size].replay()
-        self.num_replays += 1
+        if size in self.graphs:
+            self.graphs[size].replay()
+            self.num_replays += 1
+        else:
+            self._capture(size, inputs)
         return self._hidden[:size]
+
+    @property
+    def _role(self) -> GraphRole:
+        graphs = self.config.platform.graphs
+        assert graphs is not None
+        return graphs
 
     def _reason_against(self) -> str | None:
         if self.config.model.enforce_eager:
@@ -85,14 +100,10 @@ class GraphModelRunner(ModelRunner):
             return "the platform's policy names no batch sizes"
         return None
 
-    def _capture(self, size: int) -> Graph:
-        inputs = self.assemble([], np.zeros(0, dtype=np.int32), size)
-        graphs = self.config.platform.graphs
-        assert graphs is not None
-
+    def _capture(self, size: int, inputs: StepInputs) -> None:
         def work() -> None:
             hidden = super(GraphModelRunner, self).run_model(inputs)
             self._hidden[:size].copy_(hidden)
 
-        work()  # Once before the capture: whatever is set up lazily is set up now.
-        return graphs.capture(work)
+        other = next(iter(self.graphs.values()), None)
+        self.graphs[size] = self._role.capture(work, other)

@@ -39,7 +39,7 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def("end_recording() -> int");
   m.def("replay(int recording) -> ()");
   m.def("drop_recording(int recording) -> ()");
-  m.def("block_packed_bytes(str format, int rows, int k) -> int");
+  m.def("packed_bytes(str format, int rows, int k) -> int");
   m.def("rms_norm(Tensor x, Tensor weight, Tensor(a!) out, float eps) -> ()");
   m.def(
       "fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, Tensor(a!) out,"
@@ -51,12 +51,12 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def(
       "write_kv_cache(Tensor key, Tensor value, Tensor(a!) kv_cache, Tensor slot_mapping) -> ()");
   m.def("linear(Tensor x, Tensor weight, Tensor? bias, Tensor(a!) out) -> ()");
-  m.def("block_pack(Tensor stored, str format, int k, Tensor(a!) out) -> ()");
+  m.def("pack_weight(Tensor stored, str format, int k, Tensor(a!) out) -> ()");
   m.def(
-      "block_linear(Tensor x, Tensor weight, str format, int rows, Tensor? bias, Tensor(a!) out)"
+      "packed_linear(Tensor x, Tensor weight, str format, int rows, Tensor? bias, Tensor(a!) out)"
       " -> ()");
   m.def(
-      "block_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
+      "packed_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
   m.def(
       "paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,"
       " Tensor query_start_loc, Tensor(a!) out, float scale, int window, float soft_cap) -> ()");
@@ -72,7 +72,7 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CompositeExplicitAutograd, m) {
   m.impl("end_recording", TORCH_BOX(&runtime_kernels::end_recording));
   m.impl("replay", TORCH_BOX(&runtime_kernels::replay));
   m.impl("drop_recording", TORCH_BOX(&runtime_kernels::drop_recording));
-  m.impl("block_packed_bytes", TORCH_BOX(&runtime_kernels::block_packed_bytes));
+  m.impl("packed_bytes", TORCH_BOX(&runtime_kernels::packed_bytes));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
@@ -82,8 +82,8 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
   m.impl("rotary_embedding", TORCH_BOX(&runtime_kernels::rotary_embedding));
   m.impl("write_kv_cache", TORCH_BOX(&runtime_kernels::write_kv_cache));
   m.impl("linear", TORCH_BOX(&runtime_kernels::linear));
-  m.impl("block_pack", TORCH_BOX(&runtime_kernels::block_pack));
-  m.impl("block_linear", TORCH_BOX(&runtime_kernels::block_linear));
-  m.impl("block_embedding", TORCH_BOX(&runtime_kernels::block_embedding));
+  m.impl("pack_weight", TORCH_BOX(&runtime_kernels::pack_weight));
+  m.impl("packed_linear", TORCH_BOX(&runtime_kernels::packed_linear));
+  m.impl("packed_embedding", TORCH_BOX(&runtime_kernels::packed_embedding));
   m.impl("paged_attention", TORCH_BOX(&runtime_kernels::paged_attention));
 }

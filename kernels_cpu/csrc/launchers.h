@@ -18,11 +18,11 @@ void rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin
                       Tensor query_out, Tensor key_out);
 void write_kv_cache(Tensor key, Tensor value, Tensor kv_cache, Tensor slot_mapping);
 void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out);
-int64_t block_packed_bytes(std::string format, int64_t rows, int64_t k);
-void block_pack(Tensor stored, std::string format, int64_t k, Tensor out);
-void block_linear(Tensor x, Tensor weight, std::string format, int64_t rows,
+int64_t packed_bytes(std::string format, int64_t rows, int64_t k);
+void pack_weight(Tensor stored, std::string format, int64_t k, Tensor out);
+void packed_linear(Tensor x, Tensor weight, std::string format, int64_t rows,
                   std::optional<Tensor> bias, Tensor out);
-void block_embedding(Tensor ids, Tensor weight, std::string format, int64_t rows, Tensor out);
+void packed_embedding(Tensor ids, Tensor weight, std::string format, int64_t rows, Tensor out);
 void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,
                      Tensor query_start_loc, Tensor out, double scale, int64_t window,
                      double soft_cap);

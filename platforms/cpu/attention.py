@@ -12,6 +12,7 @@ from runtime.core.attention.interface import (
     AttentionImpl,
     AttentionSpec,
     BatchMetadata,
+    GraphSupport,
     MetadataBuilder,
 )
 from runtime.platforms.cpu.kernels import why_missing
@@ -61,6 +62,7 @@ class KernelBackend(AttentionBackend):
     """Decodes split over keys and heads, prefills in blocks; float32 logits and sums."""
 
     name = "kernels"
+    graph_support = GraphSupport.ALWAYS
     builder_class = KernelMetadataBuilder
     impl_class = KernelAttention
 

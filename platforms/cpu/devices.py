@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from runtime.core.platform.host import HostDevices
+from runtime.platforms.cpu.graphs import refuse_in_capture
 from runtime.platforms.cpu.hardware import architecture, instruction_set
 from runtime.platforms.cpu.threads import workers_bound
 
@@ -24,3 +25,7 @@ class CpuDevices(HostDevices):
         arch = architecture()
         words = [arch, instruction_set(arch)] if arch else []
         return " ".join(word for word in ["CPU", *words] if word)
+
+    def synchronize(self, index: int = 0) -> None:
+        """Nothing to wait for. RuntimeError in a capture, as on any device."""
+        refuse_in_capture("waiting for the device")

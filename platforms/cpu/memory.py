@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import psutil
+import torch
 
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ConfigError
@@ -13,6 +14,7 @@ from runtime.core.platform.environment import gib_from_environment
 from runtime.core.platform.host import HostMemory
 from runtime.core.platform.interface import MemoryInfo, MemoryUse
 from runtime.platforms.cpu.cgroups import ROOT, memory_left, memory_limit
+from runtime.platforms.cpu.graphs import refuse_in_capture
 
 KV_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 """Environment variable: size of the KV cache in GiB."""
@@ -35,6 +37,16 @@ class CpuMemory(HostMemory):
         total = system.total if limit is None else min(system.total, limit)
         free = system.available if left is None else min(system.available, left)
         return MemoryInfo(free, total)
+
+    def copy_to_device(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Copy at once. Raises RuntimeError where the shapes differ, and in a capture."""
+        refuse_in_capture("a copy from the host")
+        super().copy_to_device(source, target)
+
+    def copy_to_host(self, source: torch.Tensor) -> torch.Tensor:
+        """A tensor of its own. RuntimeError in a capture."""
+        refuse_in_capture("a copy to the host")
+        return super().copy_to_host(source)
 
     def kv_cache_bytes(self, config: RuntimeConfig, use: MemoryUse, index: int = 0) -> int:
         """``VLLM_CPU_KVCACHE_SPACE`` where set; else what is wanted, up to 40 % of what is free.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runtime.core.platform.interface import (
     DeviceRole,
+    GraphRole,
     MemoryRole,
     Platform,
     PlatformCapabilities,
@@ -42,6 +43,10 @@ class CpuPolicy(PlatformPolicy):
         """The kernels' backend, which has a reason against every layer where they are missing."""
         return ("runtime.platforms.cpu.attention:KernelBackend",)
 
+    def capture_sizes(self, max_num_seqs: int) -> Sequence[int]:
+        """Every size: a capture costs little more than the step that it records."""
+        return range(1, max_num_seqs + 1)
+
 
 class CpuPlatform(Platform):
     """The processor as a device. Ops are compiled kernels where installed, else torch's own."""
@@ -64,7 +69,7 @@ class CpuPlatform(Platform):
     @cached_property
     def capabilities(self) -> PlatformCapabilities:
         """Three dtypes: bfloat16 first for its size, float16 last because few CPUs compute it."""
-        return PlatformCapabilities(dtypes=("bfloat16", "float32", "float16"))
+        return PlatformCapabilities(dtypes=("bfloat16", "float32", "float16"), graph_capture=True)
 
     @cached_property
     def devices(self) -> DeviceRole:
@@ -79,6 +84,13 @@ class CpuPlatform(Platform):
         from runtime.platforms.cpu.memory import CpuMemory
 
         return CpuMemory()
+
+    @cached_property
+    def graphs(self) -> GraphRole:
+        """Recorded kernel calls."""
+        from runtime.platforms.cpu.graphs import CpuGraphs
+
+        return CpuGraphs()
 
     @cached_property
     def policy(self) -> PlatformPolicy:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
+from runtime.core.platform.interface import Graph
+from runtime.core.platform.recording import RecordedCall, flat, record_call
 from runtime.platforms.null.device import Block, null_device
 from runtime.platforms.null.tensor import NullTensor
 from runtime.platforms.null.traits import traits_of
-
-
-@dataclass(frozen=True)
-class _Call:
-    """An op with its host arguments, and where its new results must go on replay."""
-
-    func: OpOverload
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    targets: tuple[tuple[int, torch.Tensor], ...]
-    """Position among the op's results, and the host tensor that received it at capture."""
-
-    def run(self) -> None:
-        results = _flat(self.func(*self.args, **self.kwargs))
-        for position, target in self.targets:
-            target.copy_(results[position])
 
 
 class Recording:
@@ -37,7 +22,7 @@ class Recording:
     """
 
     def __init__(self) -> None:
-        self._calls: list[_Call] = []
+        self._calls: list[RecordedCall] = []
         self._blocks: list[Block] = []
 
     def add(
@@ -53,16 +38,11 @@ class Recording:
         ``args`` and ``kwargs`` are host values, ``host_result`` the host's result and ``result``
         the same as null tensors. An op that only made a view is left out: the view stays valid.
         """
-        written = bool(traits_of(func).written)
-        inputs = {_storage(t) for t in _tensors([*args, *kwargs.values()])}
-        targets = tuple(
-            (position, item)
-            for position, item in enumerate(_flat(host_result))
-            if isinstance(item, torch.Tensor) and _storage(item) not in inputs
-        )
-        self._blocks += [item._block for item in _flat(result) if isinstance(item, NullTensor)]
-        if written or targets:
-            self._calls.append(_Call(func, args, kwargs, targets))
+        writes = bool(traits_of(func).written)
+        self._blocks += [item._block for item in flat(result) if isinstance(item, NullTensor)]
+        call = record_call(func, args, kwargs, host_result, writes=writes)
+        if call is not None:
+            self._calls.append(call)
 
     def replay(self) -> None:
         """Run the recorded ops again on the same tensors, without the Python between them."""
@@ -77,8 +57,11 @@ class Recording:
 class NullGraphs:
     """Graph capture; see :class:`runtime.core.platform.interface.GraphRole`."""
 
-    def capture(self, work: Callable[[], Any]) -> Recording:
-        """Run ``work`` once and record it.
+    # As on a device that records without computing, so that nobody relies on the opposite.
+    computes_while_capturing = False
+
+    def capture(self, work: Callable[[], Any], beside: Graph | None = None) -> Recording:
+        """Run ``work`` once and record it. Each graph has memory of its own.
 
         Raises RuntimeError where ``work`` waits for the device, copies between host and device,
         or captures in turn; nothing stays recorded then.
@@ -92,15 +75,3 @@ class NullGraphs:
             device.local.recording = None
         device.count("captures")
         return recording
-
-
-def _flat(result: Any) -> Sequence[Any]:
-    return result if isinstance(result, (list, tuple)) else (result,)
-
-
-def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
-    return [t for value in values for t in _flat(value) if isinstance(t, torch.Tensor)]
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -2,7 +2,8 @@
 #include "runtime_kernels/isa/avx512.h"
 #include "runtime_kernels/vec.h"
 #include "runtime_kernels/isa/bytes_avx512.h"
-// The three above define what the table is made of.
+#include "runtime_kernels/isa/pairs.h"
+// The four above define what the table is made of.
 #include "runtime_kernels/table_of_isa.h"
 
 namespace runtime_kernels {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "runtime_kernels/block_layout.h"
+#include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/types.h"
 
 namespace runtime_kernels {
@@ -54,28 +54,29 @@ struct LinearArgs {
   int64_t m, n, k;
 };
 
-// Rows of x in whole numbers; item: a row. Results have ceil(width / 32) blocks a row.
-struct QuantizeArgs {
+// Rows of x as a product with a packed format takes them; item: a row. They are filled up with
+// zeros to padded_width() elements.
+struct PrepareArgs {
   DType dtype;
+  PackedFormat format;
   const void* x;  // [rows, width]
   int64_t width;
-  bool by_row;         // One scale for the row instead of one for each block.
-  void* quads;         // [rows, blocks, 8] of KernelTable::quad_bytes
-  QuantScale* scales;  // [rows, blocks]
+  void* values;        // For each row KernelTable::prepared_bytes() bytes.
+  QuantScale* scales;  // [rows, ceil(width / 32)]; not for floats.
 };
 
 // out [m, n] = x [m, k] * weight^T + bias [n]; item: a group of sixteen output features.
-struct BlockArgs {
+struct PackedArgs {
   DType dtype;
-  BlockFormat format;
-  const void* quads;  // x, as quantize() leaves it.
+  PackedFormat format;
+  const void* values;  // x, as prepare() leaves it.
   const QuantScale* scales;
   const uint8_t* weight;  // Groups of group_bytes().
   const void* bias;       // Null: none.
   void* out;
   int64_t out_stride;  // Elements from row to row.
   int64_t m, n;
-  int64_t k;  // A whole number of chunks.
+  int64_t k;  // padded_width() of the format.
 };
 
 // Paged attention. Keys and values are [blocks, block_size, kv_heads, head_size].
@@ -120,9 +121,9 @@ struct KernelTable {
   void (*rotary)(const RotaryArgs&, int64_t begin, int64_t end);
   void (*linear)(const LinearArgs&, int64_t begin, int64_t end);
   // `scratch`: attention_scratch() floats of the calling thread's own, 64-byte aligned.
-  int64_t quad_bytes;  // Of four elements of quantised x.
-  void (*quantize)(const QuantizeArgs&, int64_t begin, int64_t end);
-  void (*block_linear)(const BlockArgs&, int64_t begin, int64_t end);
+  int64_t (*prepared_bytes)(PackedFormat, int64_t k);  // k: padded.
+  void (*prepare)(const PrepareArgs&, int64_t begin, int64_t end);
+  void (*packed_linear)(const PackedArgs&, int64_t begin, int64_t end);
   // n floats to elements of another type, from the one numbered `first` in out.
   void (*convert)(DType, const float* x, void* out, int64_t first, int64_t n);
   void (*attention)(const AttentionArgs&, const AttentionTask&, float* scratch);

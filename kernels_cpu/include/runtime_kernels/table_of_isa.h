@@ -5,8 +5,8 @@
 #pragma once
 
 #include "runtime_kernels/ops/attention.h"
-#include "runtime_kernels/ops/block_linear.h"
-#include "runtime_kernels/ops/block_quantize.h"
+#include "runtime_kernels/ops/packed_linear.h"
+#include "runtime_kernels/ops/prepare_rows.h"
 #include "runtime_kernels/ops/gate.h"
 #include "runtime_kernels/ops/linear.h"
 #include "runtime_kernels/ops/norm.h"
@@ -33,11 +33,11 @@ inline void rotary(const RotaryArgs& args, int64_t begin, int64_t end) {
 inline void linear(const LinearArgs& args, int64_t begin, int64_t end) {
   RUNTIME_BY_DTYPE(linear_rows, args, begin, end)
 }
-inline void quantize(const QuantizeArgs& args, int64_t begin, int64_t end) {
-  RUNTIME_BY_DTYPE(quantize_rows, args, begin, end)
+inline void prepare(const PrepareArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(prepare_rows, args, begin, end)
 }
-inline void block_linear(const BlockArgs& args, int64_t begin, int64_t end) {
-  RUNTIME_BY_DTYPE(block_linear_groups, args, begin, end)
+inline void packed_linear(const PackedArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(packed_groups_of, args, begin, end)
 }
 template <class T>
 inline void convert_to(const float* x, void* out, int64_t first, int64_t n) {
@@ -63,7 +63,7 @@ inline void merge(const AttentionArgs& args, const float* partials, int64_t part
 
 constexpr KernelTable table_named(const char* name) {
   return {name,         norm,     gate,         rotary,    linear,
-          sizeof(Quad), quantize, block_linear, convert,   attention,
+          prepared_bytes, prepare, packed_linear, convert,   attention,
           merge};
 }
 

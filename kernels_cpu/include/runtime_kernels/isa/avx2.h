@@ -55,6 +55,13 @@ inline Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline Vec round(Vec a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+// The first and the second of each pair.
+inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
+  const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  first->v = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+  second->v = _mm256_castsi256_ps(
+      _mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+}
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(a.v), _mm256_set1_epi32(127));

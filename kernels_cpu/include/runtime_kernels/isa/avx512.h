@@ -51,6 +51,13 @@ inline Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Vec round(Vec a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+// The first and the second of each pair.
+inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
+  const __m512i both = _mm512_loadu_si512(p);
+  first->v = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+  second->v = _mm512_castsi512_ps(
+      _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+}
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {
   const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(a.v), _mm512_set1_epi32(127));

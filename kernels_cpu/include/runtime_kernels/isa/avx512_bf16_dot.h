@@ -28,4 +28,21 @@ struct Dot<bf16> {
   }
 };
 
+// Elements of x beside pairs of weights, a pair of weights in each of a vector's lanes, and a pair
+// of x that all lanes are multiplied with.
+using PairElement = bf16;
+struct Pairs {
+  __m512bh v;
+  static inline Pairs load(const bf16* p) { return {(__m512bh)_mm512_loadu_si512(p)}; }
+};
+struct PairValue {
+  __m512bh v;
+  explicit inline PairValue(const PairElement* x) {
+    int32_t pair;
+    std::memcpy(&pair, x, sizeof pair);
+    v = (__m512bh)_mm512_set1_epi32(pair);
+  }
+  inline Vec add_to(Pairs w, Vec sum) const { return {_mm512_dpbf16_ps(sum.v, w.v, v)}; }
+};
+
 }  // namespace runtime_kernels::RUNTIME_ISA

@@ -111,6 +111,11 @@ inline Vec round(Vec a) {
   // Adding 1.5 * 2^23 leaves no room for a fraction; for |a| < 2^22.
   return Vec::make([&](int i) { return (a.v[i] + 12582912.0f) - 12582912.0f; });
 }
+// The first and the second of each pair.
+inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
+  *first = Vec::make([&](int i) { return to_float(p[2 * i]); });
+  *second = Vec::make([&](int i) { return to_float(p[2 * i + 1]); });
+}
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {
   return Vec::make([&](int i) {

@@ -5,41 +5,47 @@
 #include "isa_select.h"
 #include "launchers.h"
 #include "recorder.h"
-#include "runtime_kernels/block_layout.h"
-#include "runtime_kernels/ops/block_pack.h"
+#include "runtime_kernels/packed_layout.h"
+#include "runtime_kernels/ops/pack_weight.h"
 #include "scratch.h"
 #include "thread_pool.h"
 
 namespace runtime_kernels {
 namespace {
 
-BlockFormat format_named(const std::string& name) {
+PackedFormat format_named(const std::string& name) {
   std::string known;
-  for (int i = 0; i < kBlockFormats; ++i) {
-    if (name == kBlockShapes[i].name) return static_cast<BlockFormat>(i);
-    known += std::string(i > 0 ? ", " : "") + kBlockShapes[i].name;
+  for (int i = 0; i < kPackedFormats; ++i) {
+    if (name == kPackedShapes[i].name) return static_cast<PackedFormat>(i);
+    known += std::string(i > 0 ? ", " : "") + kPackedShapes[i].name;
   }
   STD_TORCH_CHECK(false, "format '", name, "' is not one of ", known);
 }
 
 int64_t groups_of(int64_t rows) { return (rows + kGroupRows - 1) / kGroupRows; }
 
-// Elements of a row in memory: whole chunks.
-int64_t padded_width(BlockShape shape, int64_t k) {
+int64_t checked_width(PackedShape shape, int64_t k) {
   STD_TORCH_CHECK(k > 0, "rows must not be empty");
   const int64_t chunk = chunk_elements(shape);
   STD_TORCH_CHECK(k % chunk == 0 || shape.sub_blocks == 0, "rows of ", shape.name,
                   " have a multiple of ", chunk, " elements, not ", k);
-  return (k + chunk - 1) / chunk * chunk;
+  return padded_width(shape, k);
 }
 
-int64_t stored_row_bytes(BlockShape shape, int64_t k) {
+int64_t stored_row_bytes(PackedShape shape, int64_t k) {
+  if (is_float(shape)) return k * shape.bits / 8;
   if (shape.sub_blocks == 0) return 4 + k;
   return k / chunk_elements(shape) * shape.row_bytes;
 }
 
-void pack_group(BlockFormat format, const uint8_t* stored, int64_t rows, int64_t k, uint8_t* out) {
-  const BlockShape shape = shape_of(format);
+// Where an element of a group's row is, in elements.
+int64_t element_at(PackedShape shape, int64_t lane, int64_t element) {
+  const int64_t together = shape.together;
+  return (element / together * kGroupRows + lane) * together + element % together;
+}
+
+void pack_group(PackedFormat format, const uint8_t* stored, int64_t rows, int64_t k, uint8_t* out) {
+  const PackedShape shape = shape_of(format);
   const int64_t chunks = k / chunk_elements(shape);
   const int64_t chunk_bytes = header_bytes(shape) + shape.sub_blocks * quant_bytes(shape);
   BlockRow row;
@@ -52,86 +58,126 @@ void pack_group(BlockFormat format, const uint8_t* stored, int64_t rows, int64_t
 }
 
 // int8's stored rows: the scale as float32, then k signed bytes.
-void pack_int8_group(const uint8_t* stored, int64_t rows, int64_t k, int64_t width, uint8_t* out) {
+void pack_int8_group(PackedShape shape, const uint8_t* stored, int64_t rows, int64_t k,
+                     int64_t width, uint8_t* out) {
   uint8_t* scales = out + width * kGroupRows;
   std::memset(out, 128, static_cast<size_t>(width * kGroupRows));
   for (int64_t lane = 0; lane < rows; ++lane, stored += 4 + k) {
     std::memcpy(scales + 4 * lane, stored, 4);
     for (int64_t e = 0; e < k; ++e) {
-      out[e / 4 * 64 + 4 * lane + e % 4] = static_cast<uint8_t>(stored[4 + e] ^ 0x80);
+      out[element_at(shape, lane, e)] = static_cast<uint8_t>(stored[4 + e] ^ 0x80);
     }
   }
 }
 
-void row_values(BlockShape shape, const uint8_t* weight, int64_t row, int64_t width, float* out) {
+void pack_float_group(PackedShape shape, const uint8_t* stored, int64_t rows, int64_t k,
+                      uint8_t* out) {
+  const int64_t bytes = shape.bits / 8;
+  for (int64_t lane = 0; lane < rows; ++lane, stored += k * bytes) {
+    for (int64_t e = 0; e < k; ++e) {
+      std::memcpy(out + element_at(shape, lane, e) * bytes, stored + e * bytes,
+                  static_cast<size_t>(bytes));
+    }
+  }
+}
+
+float float_of(PackedFormat format, const uint8_t* p) {
+  if (format == PackedFormat::kFloat32) {
+    float value;
+    std::memcpy(&value, p, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  return half_value(bits, format == PackedFormat::kBFloat16);
+}
+
+void row_values(PackedFormat format, const uint8_t* weight, int64_t row, int64_t width,
+                float* out) {
+  const PackedShape shape = shape_of(format);
   const uint8_t* group = weight + row / kGroupRows * group_bytes(shape, width);
-  const int64_t lane = row % kGroupRows, elements = chunk_elements(shape);
+  const int64_t lane = row % kGroupRows;
+  if (is_float(shape)) {
+    for (int64_t e = 0; e < width; ++e) {
+      out[e] = float_of(format, group + element_at(shape, lane, e) * (shape.bits / 8));
+    }
+    return;
+  }
   if (shape.sub_blocks == 0) {
     float scale;
     std::memcpy(&scale, group + width * kGroupRows + 4 * lane, 4);
     for (int64_t e = 0; e < width; ++e) {
-      out[e] = scale * static_cast<float>(group[e / 4 * 64 + 4 * lane + e % 4] - shape.offset);
+      out[e] = scale * static_cast<float>(group[element_at(shape, lane, e)] - shape.offset);
     }
     return;
   }
   const int64_t bytes = header_bytes(shape) + shape.sub_blocks * quant_bytes(shape);
   BlockRow part;
-  for (int64_t e = 0; e < width; e += elements, group += bytes) {
+  for (int64_t e = 0; e < width; e += chunk_elements(shape), group += bytes) {
     get_row(shape, lane, group, &part);
     values_of(shape, part, out + e);
   }
 }
 
-void check_packed(const Tensor& weight, BlockShape shape, int64_t rows, int64_t width) {
+void check_packed(const Tensor& weight, PackedShape shape, int64_t rows, int64_t width) {
   check_dim(weight, "weight", 1);
   check_contiguous(weight, "weight");
   check_type(weight, "weight", ScalarType::Byte);
   check_size(weight, "weight", 0, groups_of(rows) * group_bytes(shape, width));
 }
 
-template <class T>
-T* at(void* p, int64_t bytes) {
-  return reinterpret_cast<T*>(static_cast<char*>(p) + bytes);
+// Whether the kernels read x as it is.
+bool is_prepared(const PackedArgs& args, int64_t width, int64_t bytes) {
+  if (width != args.k || !is_float(shape_of(args.format))) return false;
+  if (args.dtype == DType::kFloat32) return bytes == 4 * args.k;
+  return args.dtype == DType::kBFloat16 && args.format == PackedFormat::kBFloat16 &&
+         bytes == 2 * args.k;
 }
 
-// The product of m rows. Scratch memory is the calling thread's.
-void run_block_linear(BlockArgs args, const void* x, int64_t x_width) {
+// x [m, width] as the kernels read it. Memory is the calling thread's, until its next call.
+void prepare(const KernelTable& table, const void* x, int64_t width, PackedArgs* args) {
   static thread_local Scratch scratch;
-  const KernelTable& table = kernels();
-  const int64_t blocks = args.k / kSubBlock;
-  const int64_t scale_bytes = args.m * blocks * static_cast<int64_t>(sizeof(QuantScale));
-  void* memory = scratch.reserve(scale_bytes + args.m * blocks * 8 * table.quad_bytes);
-  const QuantizeArgs quantize{args.dtype,
-                              x,
-                              x_width,
-                              args.format == BlockFormat::kInt8,
-                              at<void>(memory, scale_bytes),
-                              at<QuantScale>(memory, 0)};
+  const int64_t bytes = table.prepared_bytes(args->format, args->k);
+  if (is_prepared(*args, width, bytes)) {
+    args->values = x;
+    return;
+  }
+  const int64_t blocks = is_float(shape_of(args->format)) ? 0 : args->k / kSubBlock;
+  const int64_t scale_bytes =
+      (args->m * blocks * static_cast<int64_t>(sizeof(QuantScale)) + 63) / 64 * 64;
+  auto* memory = static_cast<char*>(scratch.reserve(scale_bytes + args->m * bytes));
+  const PrepareArgs rows{args->dtype, args->format, x, width, memory + scale_bytes,
+                         reinterpret_cast<QuantScale*>(memory)};
   constexpr int64_t kGrain = 8192;
-  parallel_ranges(args.m, kGrain / args.k + 1,
-                  [&](int64_t begin, int64_t end) { table.quantize(quantize, begin, end); });
-  args.quads = quantize.quads;
-  args.scales = quantize.scales;
+  parallel_ranges(args->m, kGrain / args->k + 1,
+                  [&](int64_t begin, int64_t end) { table.prepare(rows, begin, end); });
+  args->values = rows.values;
+  args->scales = rows.scales;
+}
+
+void run_packed_linear(PackedArgs args, const void* x, int64_t width) {
+  const KernelTable& table = kernels();
+  prepare(table, x, width, &args);
   // Ranges by the bytes of weights in them.
   constexpr int64_t kBytes = 32768;
   const int64_t grain = kBytes / group_bytes(shape_of(args.format), args.k);
   parallel_ranges(groups_of(args.n), grain > 0 ? grain : 1, [&](int64_t begin, int64_t end) {
-    table.block_linear(args, begin, end);
+    table.packed_linear(args, begin, end);
   });
 }
 
 }  // namespace
 
-int64_t block_packed_bytes(std::string format, int64_t rows, int64_t k) {
-  const BlockShape shape = shape_of(format_named(format));
+int64_t packed_bytes(std::string format, int64_t rows, int64_t k) {
+  const PackedShape shape = shape_of(format_named(format));
   STD_TORCH_CHECK(rows >= 0, "rows must not be negative: ", rows);
-  return groups_of(rows) * group_bytes(shape, padded_width(shape, k));
+  return groups_of(rows) * group_bytes(shape, checked_width(shape, k));
 }
 
-void block_pack(Tensor stored, std::string name, int64_t k, Tensor out) {
-  const BlockFormat format = format_named(name);
-  const BlockShape shape = shape_of(format);
-  const int64_t width = padded_width(shape, k);
+void pack_weight(Tensor stored, std::string name, int64_t k, Tensor out) {
+  const PackedFormat format = format_named(name);
+  const PackedShape shape = shape_of(format);
+  const int64_t width = checked_width(shape, k);
   check_dim(stored, "stored", 2);
   check_contiguous(stored, "stored");
   check_type(stored, "stored", ScalarType::Byte);
@@ -148,8 +194,10 @@ void block_pack(Tensor stored, std::string name, int64_t k, Tensor out) {
       uint8_t* place = target + group * bytes;
       std::memset(place, 0, static_cast<size_t>(bytes));
       const uint8_t* from = source + first * row_bytes;
-      if (format == BlockFormat::kInt8) {
-        pack_int8_group(from, count, k, width, place);
+      if (is_float(shape)) {
+        pack_float_group(shape, from, count, k, place);
+      } else if (format == PackedFormat::kInt8) {
+        pack_int8_group(shape, from, count, k, width, place);
       } else {
         pack_group(format, from, count, k, place);
       }
@@ -157,13 +205,13 @@ void block_pack(Tensor stored, std::string name, int64_t k, Tensor out) {
   });
 }
 
-void block_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
+void packed_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
                   std::optional<Tensor> bias, Tensor out) {
-  const BlockFormat format = format_named(name);
-  const BlockShape shape = shape_of(format);
+  const PackedFormat format = format_named(name);
+  const PackedShape shape = shape_of(format);
   check_dim(x, "x", 2);
   check_contiguous(x, "x");
-  const int64_t m = x.size(0), k = x.size(1), width = padded_width(shape, k);
+  const int64_t m = x.size(0), k = x.size(1), width = checked_width(shape, k);
   check_packed(weight, shape, rows, width);
   check_dim(out, "out", 2);
   check_type(out, "out", x.scalar_type());
@@ -180,7 +228,7 @@ void block_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
     check_size(*bias, "bias", 0, rows);
     addend = bias->const_data_ptr();
   }
-  const BlockArgs args{dtype_of(x, "x"),
+  const PackedArgs args{dtype_of(x, "x"),
                        format,
                        nullptr,
                        nullptr,
@@ -193,17 +241,18 @@ void block_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
                        width};
   const void* values = x.const_data_ptr();
   if (m == 0 || rows == 0) return;
-  submit([args, values, k] { run_block_linear(args, values, k); });
+  submit([args, values, k] { run_packed_linear(args, values, k); });
 }
 
-void block_embedding(Tensor ids, Tensor weight, std::string name, int64_t rows, Tensor out) {
-  const BlockShape shape = shape_of(format_named(name));
+void packed_embedding(Tensor ids, Tensor weight, std::string name, int64_t rows, Tensor out) {
+  const PackedFormat format = format_named(name);
+  const PackedShape shape = shape_of(format);
   check_dim(ids, "ids", 1);
   check_contiguous(ids, "ids");
   check_type(ids, "ids", ScalarType::Int);
   check_dim(out, "out", 2);
   check_contiguous(out, "out");
-  const int64_t count = ids.size(0), k = out.size(1), width = padded_width(shape, k);
+  const int64_t count = ids.size(0), k = out.size(1), width = checked_width(shape, k);
   check_size(out, "out", 0, count);
   check_packed(weight, shape, rows, width);
   const auto* which = static_cast<const int32_t*>(ids.const_data_ptr());
@@ -219,7 +268,7 @@ void block_embedding(Tensor ids, Tensor weight, std::string name, int64_t rows, 
       static thread_local Scratch scratch;
       auto* values = static_cast<float*>(scratch.reserve(width * 4));
       for (int64_t i = begin; i < end; ++i) {
-        row_values(shape, packed, which[i], width, values);
+        row_values(format, packed, which[i], width, values);
         kernels().convert(dtype, values, target, i * k, k);
       }
     });

@@ -1,7 +1,7 @@
 // Rows of x in whole numbers from -127 to 127: a scale for each 32 elements, or one for the row.
 #pragma once
 
-#include "runtime_kernels/block_layout.h"
+#include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/table.h"
 #include "runtime_kernels/vec.h"
 
@@ -38,20 +38,16 @@ inline void quantize_block(const T* x, int64_t n, float scale, Quad* quads, Quan
   *out = {scale, scale * static_cast<float>(half[0] + half[1]), {half[0], half[1]}};
 }
 
+// A row's blocks, filled up with zeros.
 template <class T>
-void quantize_rows(const QuantizeArgs& args, int64_t begin, int64_t end) {
-  const int64_t blocks = (args.width + kSubBlock - 1) / kSubBlock;
-  for (int64_t row = begin; row < end; ++row) {
-    const T* x = static_cast<const T*>(args.x) + row * args.width;
-    auto* quads = static_cast<Quad*>(args.quads) + row * blocks * 8;
-    QuantScale* scales = args.scales + row * blocks;
-    const float whole_row = args.by_row ? most_of(x, args.width) / 127.0f : 0.0f;
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t first = block * kSubBlock, left = args.width - first;
-      const int64_t n = left < kSubBlock ? left : kSubBlock;
-      const float scale = args.by_row ? whole_row : most_of(x + first, n) / 127.0f;
-      quantize_block(x + first, n, scale, quads + block * 8, scales + block);
-    }
+inline void quantize_row(const T* x, int64_t width, bool by_row, Quad* quads, QuantScale* scales) {
+  const int64_t blocks = (width + kSubBlock - 1) / kSubBlock;
+  const float whole_row = by_row ? most_of(x, width) / 127.0f : 0.0f;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t first = block * kSubBlock, left = width - first;
+    const int64_t n = left < kSubBlock ? left : kSubBlock;
+    const float scale = by_row ? whole_row : most_of(x + first, n) / 127.0f;
+    quantize_block(x + first, n, scale, quads + block * 8, scales + block);
   }
 }
 

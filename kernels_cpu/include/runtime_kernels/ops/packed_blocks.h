@@ -1,25 +1,19 @@
-// A matrix product with packed blocks (block_layout.h): x is quantised to bytes, 32 elements a
+// A matrix product with packed blocks (packed_layout.h): x is quantised to bytes, 32 elements a
 // scale, and multiplied in whole numbers; sums over sub-blocks are float32.
 //
-// A tile is sixteen weight rows and up to kTokens rows of x, whose float sums stay in registers
-// while a sub-block's quants, unpacked once, serve them all. The order of an output's sum depends
+// A tile is sixteen weight rows and N rows of x, whose float sums stay in registers while a
+// sub-block's quants, unpacked once, serve them all. The order of an output's sum depends
 // on the format alone, so a row of x gives the same result beside any others.
 #pragma once
 
-#include "runtime_kernels/block_layout.h"
+#include "runtime_kernels/ops/packed_tile.h"
+#include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/table.h"
 #include "runtime_kernels/vec.h"
 
 namespace runtime_kernels::RUNTIME_ISA {
 
-constexpr int kRowVecs = 16 / Vec::kWidth;
-constexpr int kTokens = Vec::kRegisters == 32 ? 8 : 2;
 constexpr int kQuads = 8;
-
-// Sixteen rows' floats.
-struct RowFloats {
-  Vec v[kRowVecs];
-};
 
 template <int kBits>
 inline void unpack(const uint8_t* quants, Bytes (&out)[kQuads]) {
@@ -56,9 +50,9 @@ inline void unpack(const uint8_t* quants, Bytes (&out)[kQuads]) {
 }
 
 // Scales of the sixteen rows for one sub-block, or a half of one, in a chunk with this header.
-template <BlockFormat kFormat>
+template <PackedFormat kFormat>
 struct Header {
-  static constexpr BlockShape kShape = shape_of(kFormat);
+  static constexpr PackedShape kShape = shape_of(kFormat);
   const uint8_t* p;
 
   inline void scale(int part, RowFloats* out) const {
@@ -83,20 +77,21 @@ struct Header {
 };
 
 // Add a sub-block's products with T rows of x. `block` is its number in a row of x.
-template <BlockFormat kFormat, int T>
-inline void add_sub_block(const BlockArgs& args, Header<kFormat> header, int sub,
+template <PackedFormat kFormat, int T>
+inline void add_sub_block(const PackedArgs& args, Header<kFormat> header, int sub,
                           const uint8_t* quants, int64_t token, int64_t block,
                           RowFloats (&sums)[T]) {
-  constexpr BlockShape kShape = shape_of(kFormat);
+  constexpr PackedShape kShape = shape_of(kFormat);
   constexpr int kParts = kShape.factors > kShape.sub_blocks ? 2 : 1;  // That have own factors.
   constexpr int kQuadsOfPart = kQuads / kParts;
+  prefetch_ahead<quant_bytes(kShape)>(quants);
   Bytes weights[kQuads];
   unpack<kShape.bits>(quants, weights);
   RowFloats scale[kParts], minimum;
   for (int part = 0; part < kParts; ++part) header.scale(sub * kParts + part, &scale[part]);
   if (kShape.has_minima) header.minimum(sub, &minimum);
   const int64_t blocks = args.k / kSubBlock;
-  const auto* quads = static_cast<const Quad*>(args.quads);
+  const auto* quads = static_cast<const Quad*>(args.values);
   for (int t = 0; t < T; ++t) {
     const int64_t at = (token + t) * blocks + block;
     const QuantScale& x = args.scales[at];
@@ -123,29 +118,9 @@ inline void add_sub_block(const BlockArgs& args, Header<kFormat> header, int sub
   }
 }
 
-template <class T>
-inline void write_rows(const BlockArgs& args, int64_t group, int64_t token, const RowFloats& sums) {
-  const int64_t row = group * kGroupRows, left = args.n - row;
-  const T* bias = static_cast<const T*>(args.bias);
-  T* out = static_cast<T*>(args.out) + token * args.out_stride + row;
-  for (int i = 0; i < kRowVecs; ++i) {
-    const int64_t first = i * Vec::kWidth;
-    const int64_t count = left - first < Vec::kWidth ? left - first : Vec::kWidth;
-    if (count <= 0) return;
-    Vec sum = sums.v[i];
-    if (count == Vec::kWidth) {
-      if (bias != nullptr) sum = sum + Vec::load(bias + row + first);
-      sum.store(out + first);
-    } else {
-      if (bias != nullptr) sum = sum + load_part(bias + row + first, count);
-      store_part(sum, out + first, count);
-    }
-  }
-}
-
-template <BlockFormat kFormat, class T, int N>
-inline void block_tile(const BlockArgs& args, int64_t group, int64_t token) {
-  constexpr BlockShape kShape = shape_of(kFormat);
+template <PackedFormat kFormat, class T, int N>
+inline void block_tile(const PackedArgs& args, int64_t group, int64_t token) {
+  constexpr PackedShape kShape = shape_of(kFormat);
   RowFloats sums[N];
   for (int t = 0; t < N; ++t) {
     for (int i = 0; i < kRowVecs; ++i) sums[t].v[i] = zero();
@@ -164,11 +139,11 @@ inline void block_tile(const BlockArgs& args, int64_t group, int64_t token) {
 
 // int8: one scale for a weight row and one for a row of x, so whole numbers are added to the end.
 template <class T, int N>
-inline void int8_tile(const BlockArgs& args, int64_t group, int64_t token) {
-  constexpr BlockShape kShape = shape_of(BlockFormat::kInt8);
+inline void int8_tile(const PackedArgs& args, int64_t group, int64_t token) {
+  constexpr PackedShape kShape = shape_of(PackedFormat::kInt8);
   const uint8_t* p = args.weight + group * group_bytes(kShape, args.k);
   const int64_t blocks = args.k / kSubBlock, quads = blocks * kQuads;
-  const auto* x = static_cast<const Quad*>(args.quads) + token * quads;
+  const auto* x = static_cast<const Quad*>(args.values) + token * quads;
   Sums whole[N];
   for (int t = 0; t < N; ++t) {
     int32_t sum = 0;
@@ -179,6 +154,7 @@ inline void int8_tile(const BlockArgs& args, int64_t group, int64_t token) {
     whole[t] = Sums::set1(-kShape.offset * sum);
   }
   for (int64_t j = 0; j < quads; ++j, p += 64) {
+    prefetch_ahead<64>(p);
     const Bytes weights = Bytes::load(p);
     for (int t = 0; t < N; ++t) whole[t] = dot<true>(whole[t], weights, x + t * quads + j);
   }
@@ -191,54 +167,6 @@ inline void int8_tile(const BlockArgs& args, int64_t group, int64_t token) {
       sums.v[i] = sums.v[i] * x_scale * Vec::load(scale + i * Vec::kWidth);
     }
     write_rows<T>(args, group, token + t, sums);
-  }
-}
-
-template <BlockFormat kFormat, class T, int N>
-inline void one_tile(const BlockArgs& args, int64_t group, int64_t token) {
-  if constexpr (kFormat == BlockFormat::kInt8) {
-    int8_tile<T, N>(args, group, token);
-  } else {
-    block_tile<kFormat, T, N>(args, group, token);
-  }
-}
-
-template <BlockFormat kFormat, class T>
-inline void block_groups(const BlockArgs& args, int64_t begin, int64_t end) {
-  // So many rows of x at a time as stay in a core's cache while groups of weights pass.
-  constexpr int64_t kPass = 256;
-  for (int64_t first = 0; first < args.m; first += kPass) {
-    const int64_t last = first + kPass < args.m ? first + kPass : args.m;
-    for (int64_t group = begin; group < end; ++group) {
-      int64_t token = first;
-      for (; token + kTokens <= last; token += kTokens) {
-        one_tile<kFormat, T, kTokens>(args, group, token);
-      }
-      if (kTokens == 8 && token + 4 <= last) {
-        one_tile<kFormat, T, 4>(args, group, token);
-        token += 4;
-      }
-      if (kTokens == 8 && token + 2 <= last) {
-        one_tile<kFormat, T, 2>(args, group, token);
-        token += 2;
-      }
-      for (; token < last; ++token) one_tile<kFormat, T, 1>(args, group, token);
-    }
-  }
-}
-
-template <class T>
-void block_linear_groups(const BlockArgs& args, int64_t begin, int64_t end) {
-  switch (args.format) {
-    case BlockFormat::kQ4_0: return block_groups<BlockFormat::kQ4_0, T>(args, begin, end);
-    case BlockFormat::kQ4_1: return block_groups<BlockFormat::kQ4_1, T>(args, begin, end);
-    case BlockFormat::kQ5_0: return block_groups<BlockFormat::kQ5_0, T>(args, begin, end);
-    case BlockFormat::kQ5_1: return block_groups<BlockFormat::kQ5_1, T>(args, begin, end);
-    case BlockFormat::kQ8_0: return block_groups<BlockFormat::kQ8_0, T>(args, begin, end);
-    case BlockFormat::kQ4_K: return block_groups<BlockFormat::kQ4_K, T>(args, begin, end);
-    case BlockFormat::kQ5_K: return block_groups<BlockFormat::kQ5_K, T>(args, begin, end);
-    case BlockFormat::kQ6_K: return block_groups<BlockFormat::kQ6_K, T>(args, begin, end);
-    case BlockFormat::kInt8: return block_groups<BlockFormat::kInt8, T>(args, begin, end);
   }
 }
 

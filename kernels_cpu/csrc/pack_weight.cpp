@@ -1,6 +1,6 @@
-#include "runtime_kernels/ops/block_pack.h"
+#include "runtime_kernels/ops/pack_weight.h"
 
-#define RUNTIME_ISA block_pack_values
+#define RUNTIME_ISA pack_weight_values
 #include "runtime_kernels/isa/generic.h"
 
 namespace runtime_kernels {
@@ -64,39 +64,41 @@ void read_q6_k(const uint8_t* p, BlockRow* row) {
   }
 }
 
-float from_half(uint16_t bits) { return RUNTIME_ISA::to_float(f16{bits}); }
-
 }  // namespace
 
-void read_stored(BlockFormat format, const uint8_t* p, BlockRow* row) {
+float half_value(uint16_t bits, bool is_bf16) {
+  return is_bf16 ? RUNTIME_ISA::to_float(bf16{bits}) : RUNTIME_ISA::to_float(f16{bits});
+}
+
+void read_stored(PackedFormat format, const uint8_t* p, BlockRow* row) {
   row->d = half_at(p);
   row->m = half_at(p + 2);  // Where the format has none, nobody reads it.
   switch (format) {
-    case BlockFormat::kQ4_0:
+    case PackedFormat::kQ4_0:
       return read_nibbles(p + 2, row->q);
-    case BlockFormat::kQ4_1:
+    case PackedFormat::kQ4_1:
       return read_nibbles(p + 4, row->q);
-    case BlockFormat::kQ5_0:
+    case PackedFormat::kQ5_0:
       read_nibbles(p + 6, row->q);
       return read_fifth_bits(p + 2, row->q);
-    case BlockFormat::kQ5_1:
+    case PackedFormat::kQ5_1:
       read_nibbles(p + 8, row->q);
       return read_fifth_bits(p + 4, row->q);
-    case BlockFormat::kQ8_0:
+    case PackedFormat::kQ8_0:
       for (int i = 0; i < 32; ++i) row->q[i] = static_cast<uint8_t>(p[2 + i] ^ 0x80);
       return;
-    case BlockFormat::kQ4_K:
+    case PackedFormat::kQ4_K:
       return read_k(p, false, row);
-    case BlockFormat::kQ5_K:
+    case PackedFormat::kQ5_K:
       return read_k(p, true, row);
-    case BlockFormat::kQ6_K:
+    case PackedFormat::kQ6_K:
       return read_q6_k(p, row);
-    case BlockFormat::kInt8:
+    default:  // Whole rows have no blocks.
       return;
   }
 }
 
-void put_row(BlockShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk) {
+void put_row(PackedShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk) {
   std::memcpy(chunk + 2 * lane, &row.d, 2);
   uint8_t* next = chunk + 2 * kGroupRows;
   if (shape.has_minima) {
@@ -114,7 +116,7 @@ void put_row(BlockShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk
   }
 }
 
-void get_row(BlockShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row) {
+void get_row(PackedShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row) {
   row->d = half_at(chunk + 2 * lane);
   const uint8_t* next = chunk + 2 * kGroupRows;
   if (shape.has_minima) {
@@ -132,8 +134,9 @@ void get_row(BlockShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row
   }
 }
 
-void values_of(BlockShape shape, const BlockRow& row, float* out) {
-  const float d = from_half(row.d), m = shape.has_minima ? from_half(row.m) : 0.0f;
+void values_of(PackedShape shape, const BlockRow& row, float* out) {
+  const float d = half_value(row.d, false);
+  const float m = shape.has_minima ? half_value(row.m, false) : 0.0f;
   const int64_t elements = chunk_elements(shape);
   for (int64_t e = 0; e < elements; ++e) {
     const auto q = static_cast<float>(row.q[e] - shape.offset);

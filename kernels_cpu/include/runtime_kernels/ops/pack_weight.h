@@ -1,10 +1,10 @@
-// GGUF's blocks to and from the packed layout (block_layout.h), row by row, in plain C++.
+// GGUF's blocks to and from the packed layout (packed_layout.h), row by row, in plain C++.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "runtime_kernels/block_layout.h"
+#include "runtime_kernels/packed_layout.h"
 
 namespace runtime_kernels {
 
@@ -19,14 +19,17 @@ struct BlockRow {
 };
 
 // Read a row's part of a chunk as it is stored (`stored` has shape.row_bytes). Not for int8.
-void read_stored(BlockFormat format, const uint8_t* stored, BlockRow* row);
+void read_stored(PackedFormat format, const uint8_t* stored, BlockRow* row);
 
 // Put a row's part into a chunk of its group, whose bytes were zero; or get it from there.
-void put_row(BlockShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk);
-void get_row(BlockShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row);
+void put_row(PackedShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk);
+void get_row(PackedShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row);
 
 // The values of a row's part: chunk_elements() floats.
-void values_of(BlockShape shape, const BlockRow& row, float* out);
+void values_of(PackedShape shape, const BlockRow& row, float* out);
+
+// The value of a float16's or bfloat16's bits.
+float half_value(uint16_t bits, bool is_bf16);
 
 // Position of an element's byte in a sub-block's quants.
 static inline int64_t quant_at(int64_t lane, int element) { return 4 * lane + element % 4; }
