@@ -33,6 +33,15 @@ class EngineArgs:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = _arg(
         "Model", "Dtype of weights and activations; auto is the checkpoint's", "auto"
     )
+    quantization: Literal["none", "gguf", "int8", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"] | None = (
+        _arg(
+            "Model",
+            "Format of the weights in memory: 'gguf' keeps a GGUF file's blocks as they are (the "
+            "default where the platform computes with them), 'none' makes them dense, any other "
+            "quantizes while loading",
+            None,
+        )
+    )
     max_model_len: int | Literal["auto"] | None = _arg(
         "Model",
         "Most tokens of prompt and output together; the default is the model's own limit, "

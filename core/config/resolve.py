@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from runtime.core.config.args import EngineArgs
+from runtime.core.config.quantization import QuantizationConfig
 from runtime.core.config.runtime import (
     CacheConfig,
     LoadConfig,
@@ -23,6 +24,8 @@ from runtime.core.config.runtime import (
 from runtime.core.errors import ConfigError
 from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import Platform, PlatformCapabilities
+from runtime.core.quantization.block_formats import LOADABLE
+from runtime.core.quantization.scheme import BLOCKS
 
 if TYPE_CHECKING:
     from runtime.core.loader.checkpoint import Checkpoint
@@ -72,7 +75,40 @@ def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) 
         seed=args.seed,
         enforce_eager=args.enforce_eager,
         max_logprobs=args.max_logprobs,
+        quantization=resolve_quantization(args.quantization, platform, checkpoint),
     )
+
+
+def resolve_quantization(
+    asked: str | None, platform: Platform, checkpoint: Checkpoint
+) -> QuantizationConfig | None:
+    """Which weights are kept as blocks.
+
+    Unasked, those that the checkpoint stores so, where the platform has kernels for them.
+    """
+    stored = checkpoint.block_formats()
+    if asked == "none" or (asked is None and not stored):
+        return None
+    if asked is None:
+        known = platform.policy.linear_scheme(BLOCKS) is not None
+        return QuantizationConfig(stored) if known else None
+    if asked == "gguf":
+        if not stored:
+            raise ConfigError(
+                f"quantization='gguf': {checkpoint.path} has no quantized blocks; choose one of "
+                f"{', '.join(LOADABLE)} to quantize its weights while they load"
+            )
+        return QuantizationConfig(stored)
+    if asked not in LOADABLE:
+        choices = ", ".join(("none", "gguf", *LOADABLE))
+        raise ConfigError(f"quantization={asked!r} must be one of {choices}")
+    method = checkpoint.config.get("quantization_config")
+    if method is not None:
+        raise ConfigError(
+            f"quantization={asked!r}: the checkpoint is quantized already "
+            f"({method.get('quant_method', 'quantization_config')}); leave the argument out"
+        )
+    return QuantizationConfig({}, asked)
 
 
 def resolve_dtype(asked: str, hf: Mapping[str, Any], platform: Platform) -> torch.dtype:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.config.hf_config import HFConfig
+from runtime.core.config.quantization import QuantizationConfig
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,8 @@ class ModelConfig:
     enforce_eager: bool
     max_logprobs: int
     """Most log-probabilities a token that a request may ask for; -1 is no limit."""
+    quantization: QuantizationConfig | None = None
+    """Which weights are blocks of few bits; None: all are dense."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from runtime.core import ops
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.layers.linear import Linear
+from runtime.core.quantization.block_formats import BlockRows
+from runtime.core.quantization.scheme import WeightOwner, embedding_scheme_for
 
 
-class VocabEmbedding(nn.Module):
+def _for_vocabulary(config: RuntimeConfig) -> RuntimeConfig:
+    """The configuration of embedding and head."""
+    quantization = config.model.quantization
+    if quantization is None:
+        return config
+    model = replace(config.model, quantization=quantization.for_vocabulary())
+    return replace(config, model=model)
+
+
+class VocabEmbedding(WeightOwner):
     """A vector for each token."""
 
     def __init__(
@@ -19,22 +30,30 @@ class VocabEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.prefix = prefix
-        shape = (vocab_size, hidden_size)
-        values = torch.empty(shape, dtype=config.model.dtype, device=config.device())
-        self.weight = nn.Parameter(values, requires_grad=False)
+        self.vocab_size, self.hidden_size = vocab_size, hidden_size
+        self.scheme = embedding_scheme_for(_for_vocabulary(config), prefix)
+        self.scheme.create(self, vocab_size, hidden_size)
 
-    def checkpoint_tensors(self) -> dict[str, torch.Tensor]:
+    def parts(self) -> dict[str, int]:
         """The table."""
-        return {f"{self.prefix}.weight": self.weight.detach()}
+        return {f"{self.prefix}.weight": self.vocab_size}
+
+    def checkpoint_tensors(self) -> dict[str, torch.Tensor | BlockRows]:
+        """The table."""
+        views = self.scheme.rows(self, 0, self.vocab_size)
+        return {f"{self.prefix}.{suffix}": view for suffix, view in views.items()}
+
+    def process_weights_after_loading(self) -> None:
+        """Let the scheme pack what was loaded."""
+        self.scheme.after_loading(self)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Ids [T] to vectors [T, hidden_size]."""
-        return F.embedding(input_ids, self.weight)
+        return self.scheme.gather(self, input_ids)
 
     def attend(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [N, vocab_size] of a head that is tied to this table."""
-        logits: torch.Tensor = ops.linear(hidden, self.weight, None)
-        return logits
+        return self.scheme.apply(self, hidden, None)
 
 
 class LMHead(nn.Module):
@@ -49,10 +68,15 @@ class LMHead(nn.Module):
         prefix: str,
     ) -> None:
         super().__init__()
-        vocab_size, hidden_size = embedding.weight.shape
         self.own: Linear | None = None
         if not tied:
-            self.own = Linear(hidden_size, vocab_size, bias=False, config=config, prefix=prefix)
+            self.own = Linear(
+                embedding.hidden_size,
+                embedding.vocab_size,
+                bias=False,
+                config=_for_vocabulary(config),
+                prefix=prefix,
+            )
         # Not a submodule of this layer: its parameters are the model's already.
         self._table = (embedding,)
 

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from runtime.core.config.runtime import RuntimeConfig
-from runtime.core.quantization.scheme import scheme_for
+from runtime.core.quantization.block_formats import BlockRows
+from runtime.core.quantization.scheme import WeightOwner, scheme_for
 
 
-class MergedLinear(nn.Module):
+class MergedLinear(WeightOwner):
     """Several linear layers of a checkpoint that share their input, as one matrix product.
 
     ``outputs`` gives each one's name and output features, in the order in which their outputs
@@ -40,12 +41,19 @@ class MergedLinear(nn.Module):
             values = torch.empty(total, dtype=config.model.dtype, device=config.device())
             self.bias = nn.Parameter(values, requires_grad=False)
 
-    def checkpoint_tensors(self) -> dict[str, torch.Tensor]:
+    def parts(self) -> dict[str, int]:
+        """Each one's weight and output features."""
+        return {f"{self._prefix_of(name)}.weight": size for name, size in self.outputs.items()}
+
+    def _prefix_of(self, name: str) -> str:
+        return f"{self.parent}.{name}" if self.parent else name
+
+    def checkpoint_tensors(self) -> dict[str, torch.Tensor | BlockRows]:
         """Rows of the weights, and of the bias, by their names in the checkpoint."""
-        found: dict[str, torch.Tensor] = {}
+        found: dict[str, torch.Tensor | BlockRows] = {}
         start = 0
         for name, size in self.outputs.items():
-            prefix = f"{self.parent}.{name}" if self.parent else name
+            prefix = self._prefix_of(name)
             views = self.scheme.rows(self, start, start + size)
             found.update({f"{prefix}.{suffix}": view for suffix, view in views.items()})
             if self.bias is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,13 @@ class Checkpoint(ABC):
     @abstractmethod
     def weights(self) -> Iterator[LazyWeight]:
         """All tensors in the order in which reading them is fastest."""
+
+    def block_formats(self) -> Mapping[str, str]:
+        """Block format of each tensor that is stored in one; see ``core/quantization``.
+
+        Default: none is.
+        """
+        return {}
 
     @abstractmethod
     def load_tokenizer(self) -> Tokenizer:

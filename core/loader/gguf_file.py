@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from runtime.core.loader.gguf_architectures import ARCHITECTURES
 from runtime.core.loader.gguf_config import ROPE_FACTORS, generation_config, model_config
 from runtime.core.loader.gguf_header import GGUFTensor, read_header
 from runtime.core.loader.weights import LazyWeight
+from runtime.core.quantization.block_formats import BLOCK_FORMATS, BlockFormat
 
 if TYPE_CHECKING:
     from runtime.core.tokenizer.interface import Tokenizer
@@ -44,12 +45,12 @@ class GGUFFile(Checkpoint):
             model_config(path, header, None if values is None else values.tolist())
         )
         self.generation_config = HFConfig(generation_config(self.metadata))
-        self._weights: list[LazyWeight] = []
+        self._weights: list[GGUFWeight] = []
         if with_weights:
             tensors = sorted(header.tensors.values(), key=lambda tensor: tensor.offset)
             self._weights = [self._weight(t) for t in tensors if t.name != ROPE_FACTORS]
 
-    def _weight(self, tensor: GGUFTensor) -> LazyWeight:
+    def _weight(self, tensor: GGUFTensor) -> GGUFWeight:
         """A tensor under transformers' name; its own where the architecture has no such tensor."""
         architecture = ARCHITECTURES[self.metadata["general.architecture"]]
         name = architecture.tensor_name(tensor.name)
@@ -68,6 +69,12 @@ class GGUFFile(Checkpoint):
     def weights(self) -> Iterator[LazyWeight]:
         """All tensors in the order of the file's bytes."""
         yield from self._weights
+
+    def block_formats(self) -> Mapping[str, str]:
+        """Formats that the core knows; what is in another is dequantised as it is read."""
+        known = {kind.name.upper(): kind.name for kind in BLOCK_FORMATS.values()}
+        types = {weight.name: weight.tensor.type.name for weight in self._weights}
+        return {name: known[kind] for name, kind in types.items() if kind in known}
 
     def load_tokenizer(self) -> Tokenizer:
         """The tokenizer that the metadata describes."""
@@ -122,6 +129,14 @@ class GGUFWeight(LazyWeight):
             rows = dequantize(rows, kind)
         values = torch.from_numpy(np.asarray(rows))
         return values.view(torch.bfloat16) if kind is GGMLQuantizationType.BF16 else values
+
+    def read_blocks(self, start: int, stop: int, kind: BlockFormat) -> torch.Tensor:
+        """Rows as they are stored, where that is the format; else quantised anew."""
+        if self.tensor.type.name != kind.name.upper():
+            return super().read_blocks(start, stop, kind)
+        stored = self._mapped()
+        rows = stored[start:stop] if self._order is None else stored[self._order[start:stop]]
+        return torch.from_numpy(np.asarray(rows))
 
     def _mapped(self) -> np.ndarray:
         """The stored tensor: values, or the blocks of each row as bytes."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError
 from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.loader.weights import LazyWeight
+from runtime.core.quantization.block_formats import BlockRows
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +29,11 @@ _LISTED = 5
 def load_weights(model: torch.nn.Module, checkpoint: Checkpoint, config: RuntimeConfig) -> None:
     """Fill the model's parameters, then let its modules prepare them.
 
-    A module that owns tensors of the checkpoint has ``checkpoint_tensors() -> dict[str, Tensor]``:
-    for each of the checkpoint's names the view of a parameter that it fills. The model may have
-    ``checkpoint_name(name) -> str | None``, which renames a tensor of the checkpoint or, with
-    None, leaves it out. A module with ``process_weights_after_loading()`` is called at the end.
+    A module that owns tensors of the checkpoint has ``checkpoint_tensors()``: for each of the
+    checkpoint's names the view of a parameter that it fills, a tensor or ``BlockRows``. The model
+    may have ``checkpoint_name(name) -> str | None``, which renames a tensor of the checkpoint or,
+    with None, leaves it out. A module with ``process_weights_after_loading()`` is called once its
+    tensors are there, before others are read: what it frees then is free for them.
 
     With ``load_format="dummy"`` the checkpoint is not read: each view gets small uniform values
     that depend on the seed and its name only.
@@ -41,23 +45,52 @@ def load_weights(model: torch.nn.Module, checkpoint: Checkpoint, config: Runtime
     targets = _targets(model)
     copier = _Copier(config, model)
     if config.load.load_format == "dummy":
-        _fill_dummy(targets, copier, config.model.seed)
+        weights = _dummies(targets, config.model.seed)
     else:
         weights = _matched(model, checkpoint, targets)
-        total = sum(view.nbytes for views in targets.values() for view in views)
-        with tqdm(
-            total=total,
-            desc="Loading weights",
-            unit="B",
-            unit_scale=True,
-            unit_divisor=1024,
-            disable=not config.load.use_tqdm,
-        ) as bar:
-            for name, weight in weights:
-                for view in targets[name]:
-                    weight.copy_into(view, copier)
-                    bar.update(view.nbytes)
-    for module in model.modules():
+    total = sum(target.view.nbytes for places in targets.values() for target in places)
+    preparation = _Preparation(model, targets)
+    with tqdm(
+        total=total,
+        desc="Loading weights",
+        unit="B",
+        unit_scale=True,
+        unit_divisor=1024,
+        disable=not config.load.use_tqdm,
+    ) as bar:
+        for name, weight in weights:
+            for target in targets.pop(name):
+                weight.copy_into(target.view, copier)
+                bar.update(target.view.nbytes)
+                preparation.filled(target.module)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A place that a tensor of the checkpoint fills."""
+
+    module: torch.nn.Module
+    """Whose parameter it is."""
+    view: torch.Tensor | BlockRows
+
+
+class _Preparation:
+    """Calls each module's ``process_weights_after_loading``, once all its tensors are there."""
+
+    def __init__(self, model: torch.nn.Module, targets: Mapping[str, Sequence[_Target]]) -> None:
+        self._missing = Counter(t.module for places in targets.values() for t in places)
+        for module in model.modules():
+            if module not in self._missing:
+                self._prepare(module)
+
+    def filled(self, module: torch.nn.Module) -> None:
+        """One more tensor of a module is there."""
+        self._missing[module] -= 1
+        if not self._missing[module]:
+            self._prepare(module)
+
+    @staticmethod
+    def _prepare(module: torch.nn.Module) -> None:
         process = getattr(module, "process_weights_after_loading", None)
         if process is not None:
             process()
@@ -81,20 +114,20 @@ class _Copier:
         self._platform.devices.synchronize(self._index)
 
 
-def _targets(model: torch.nn.Module) -> dict[str, list[torch.Tensor]]:
-    """The views that each name fills: several where modules share a tensor."""
-    targets: dict[str, list[torch.Tensor]] = {}
+def _targets(model: torch.nn.Module) -> dict[str, list[_Target]]:
+    """The places that each name fills: several where modules share a tensor."""
+    targets: dict[str, list[_Target]] = {}
     for module in model.modules():
         tensors = getattr(module, "checkpoint_tensors", None)
         if tensors is None:
             continue
         for name, view in tensors().items():
-            targets.setdefault(name, []).append(view.detach())
+            targets.setdefault(name, []).append(_Target(module, view.detach()))
     return targets
 
 
 def _matched(
-    model: torch.nn.Module, checkpoint: Checkpoint, targets: Mapping[str, list[torch.Tensor]]
+    model: torch.nn.Module, checkpoint: Checkpoint, targets: Mapping[str, Sequence[_Target]]
 ) -> list[tuple[str, LazyWeight]]:
     """The checkpoint's tensors in its order, each with the model's name for it."""
     rename: Any = getattr(model, "checkpoint_name", lambda name: name)
@@ -120,10 +153,10 @@ def _matched(
     if unexpected:
         problems.append(f"has {_listed(unexpected)} that the model does not have")
     wrong = [
-        f"{name} is {list(weight.shape)}, the model's is {list(view.shape)}"
+        f"{name} is {list(weight.shape)}, the model's is {list(target.view.shape)}"
         for name, weight in found.items()
-        for view in targets[name]
-        if tuple(view.shape) != tuple(weight.shape)
+        for target in targets[name]
+        if tuple(target.view.shape) != tuple(weight.shape)
     ]
     if wrong:
         more = f" (and {len(wrong) - _LISTED} more)" if len(wrong) > _LISTED else ""
@@ -150,17 +183,21 @@ class _RandomWeight(LazyWeight):
     def __init__(self, name: str, shape: tuple[int, ...], seed: int) -> None:
         self.name = name
         self.shape = shape
-        self._generator = torch.Generator().manual_seed(seed ^ zlib.crc32(name.encode()))
+        self._seed = seed ^ zlib.crc32(name.encode())
+        self._generator = torch.Generator()
 
     def read(self, start: int, stop: int) -> torch.Tensor:
-        """The next rows, which must be asked for in order."""
+        """The next rows, which must be asked for in order from the first."""
+        if start == 0:
+            self._generator.manual_seed(self._seed)
         shape = (stop - start, *self.shape[1:]) if self.shape else ()
         values = torch.empty(shape, dtype=self.dtype)
         return values.uniform_(-DUMMY_RANGE, DUMMY_RANGE, generator=self._generator)
 
 
-def _fill_dummy(targets: Mapping[str, list[torch.Tensor]], copier: _Copier, seed: int) -> None:
-    for name, views in targets.items():
-        for view in views:
-            _RandomWeight(name, tuple(view.shape), seed).copy_into(view, copier)
+def _dummies(targets: Mapping[str, Sequence[_Target]], seed: int) -> list[tuple[str, LazyWeight]]:
     logger.warning("load_format=dummy: the weights are random, so is the text")
+    return [
+        (name, _RandomWeight(name, tuple(places[0].view.shape), seed))
+        for name, places in targets.items()
+    ]

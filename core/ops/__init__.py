@@ -1,5 +1,6 @@
 """The ops of a language model, one a file. Calling one dispatches on its tensors' device type."""
 
+from runtime.core.ops.block_linear import block_linear
 from runtime.core.ops.fused_add_rms_norm import fused_add_rms_norm
 from runtime.core.ops.linear import linear
 from runtime.core.ops.paged_attention import paged_attention
@@ -9,6 +10,7 @@ from runtime.core.ops.silu_and_mul import silu_and_mul
 from runtime.core.ops.write_kv_cache import write_kv_cache
 
 __all__ = [
+    "block_linear",
     "fused_add_rms_norm",
     "linear",
     "paged_attention",

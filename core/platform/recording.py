@@ -1,4 +1,4 @@
-"""Torch ops recorded with their host tensors, to be run again: what graphs on a host are made of."""
+"""Torch ops recorded with their host tensors, to be run again: what a host's graphs are made of."""
 
 from __future__ import annotations
 

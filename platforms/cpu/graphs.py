@@ -18,9 +18,7 @@ from runtime.core.platform.interface import Graph
 from runtime.core.platform.recording import RecordedCall, record_call, storage_of, tensors_in
 from runtime.platforms.cpu.kernels import PACKAGE, operators, why_missing
 
-_EMPTY = frozenset(
-    {torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.new_empty}
-)
+_EMPTY = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.new_empty})
 _LINE = 64
 """Bytes of a cache line: sizes are rounded up to it, so that more of them are equal."""
 
@@ -40,7 +38,7 @@ class IntermediateMemory:
         size = max(1, -(-like.untyped_storage().nbytes() // _LINE)) * _LINE
         storage = self._free(size)
         if storage is None:
-            storage = torch.UntypedStorage(size, device="cpu")
+            storage = torch.empty(size, dtype=torch.uint8, device="cpu").untyped_storage()
             self._storages.append(storage)
             self._known.add(storage._cdata)
         empty = torch.empty(0, dtype=like.dtype, device="cpu")
@@ -97,23 +95,29 @@ class CpuGraph:
             step.run()
 
 
-class _Capture(TorchDispatchMode):
+def _only_looks(func: OpOverload) -> bool:
+    """Whether an op gives views of its arguments and nothing else."""
+    aliases = [value.alias_info for value in func._schema.returns]
+    return bool(aliases) and all(a is not None and not a.is_write for a in aliases)
+
+
+class _Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every torch op of its thread, and sorts it into the graph."""
 
     def __init__(self, graph: CpuGraph) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.graph = graph
         self._with_kernels = why_missing() is None
         self._recorded = False
 
     def __enter__(self) -> _Capture:
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         self._begin()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._end()
-        super().__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self,
@@ -129,6 +133,8 @@ class _Capture(TorchDispatchMode):
             return func(*args, **kwargs)
         if func.overloadpacket in _EMPTY and kwargs.get("pin_memory") is not True:
             return self.graph.memory.empty(func(*args, **{**kwargs, "device": "meta"}))
+        if _only_looks(func):
+            return func(*args, **kwargs)
         self._end()
         try:
             result = func(*args, **kwargs)

@@ -36,12 +36,24 @@ class CpuPolicy(PlatformPolicy):
     """The compiled kernels first, where they are installed."""
 
     def op_priority(self, op_name: str) -> Sequence[str]:
-        """The kernels; what they do not take is torch's."""
-        return ("kernels",)
+        """The kernels; what they do not take is torch's.
+
+        Blocks are multiplied with by the scheme of packed weights, not through the op.
+        """
+        return () if op_name == "block_linear" else ("kernels",)
 
     def attention_backends(self) -> Sequence[str]:
         """The kernels' backend, which has a reason against every layer where they are missing."""
         return ("runtime.platforms.cpu.attention:KernelBackend",)
+
+    def linear_scheme(self, method: str | None) -> str | None:
+        """Packed weights, dense or in blocks, where the kernels are there."""
+        from runtime.core.quantization.scheme import BLOCKS
+        from runtime.platforms.cpu.kernels import why_missing
+
+        if method not in (None, BLOCKS) or why_missing() is not None:
+            return None
+        return "runtime.platforms.cpu.packed:PackedScheme"
 
     def capture_sizes(self, max_num_seqs: int) -> Sequence[int]:
         """Every size: a capture costs little more than the step that it records."""
@@ -127,7 +139,7 @@ class CpuPlatform(Platform):
             "VLLM_CPU_KVCACHE_SPACE": "GiB for the KV cache; the default is what it can use, up to "
             "40 % of the free memory",
             "VLLM_CPU_ISA": "instruction set of the compiled kernels, instead of the widest: "
-            "generic, avx2, avx512 or avx512_bf16",
+            "generic, avx2, avx_vnni, avx512, avx512_vnni or avx512_bf16",
             "VLLM_CPU_OMP_THREADS_BIND": "cores for the threads: auto, nobind, or a list such as "
             "0-3,8 with | between workers",
         }

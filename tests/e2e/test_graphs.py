@@ -51,5 +51,18 @@ def test_eager_where_it_is_asked_for(path, load, greedy, reference, ragged):
     assert llm.engine.config.platform.counters.captures >= 0
 
 
-def test_a_platform_without_graphs_has_the_plain_runner(path, load):
-    assert not isinstance(runner_of(load(path)), GraphModelRunner)
+def test_a_platform_that_computes_while_capturing_captures_what_comes(
+    path, load, greedy, reference, ragged
+):
+    llm = load(path, platform="cpu", max_num_seqs=8)
+    runner = runner_of(llm)
+    assert isinstance(runner, GraphModelRunner)
+    assert runner.graphs == {}
+    assert greedy(llm, ragged, 16) == reference(path, ragged, 16)
+    # All seven decode together: the first step captures, the others replay.
+    assert list(runner.graphs) == [7]
+    assert runner.num_replays == 14
+    assert greedy(llm, ragged[:3], 16) == reference(path, ragged[:3], 16)
+    assert greedy(llm, ragged, 16) == reference(path, ragged, 16)
+    assert list(runner.graphs) == [7, 3]
+    assert runner.num_replays == 14 + 14 + 15

@@ -8,7 +8,7 @@ import torch
 
 from runtime.core.config.args import EngineArgs
 from runtime.core.config.hf_config import HFConfig
-from runtime.core.config.resolve import resolve_config
+from runtime.core.config.resolve import resolve_config, resolve_quantization
 from runtime.core.errors import ConfigError, ModelLoadError
 from runtime.core.platform.interface import PlatformCapabilities, PlatformPolicy
 from runtime.platforms.null.platform import NullPlatform
@@ -34,10 +34,17 @@ class Modest(NullPlatform):
 
 
 def resolve(platform=None, hf=None, **given):
-    checkpoint = SimpleNamespace(
-        config=HFConfig({**HF, **(hf or {})}), generation_config=HFConfig({})
+    args = EngineArgs(model="m", **given)
+    return resolve_config(args, platform or NullPlatform(), checkpoint(hf))
+
+
+def checkpoint(hf=None, blocks=()):
+    return SimpleNamespace(
+        path="m",
+        config=HFConfig({**HF, **(hf or {})}),
+        generation_config=HFConfig({}),
+        block_formats=lambda: dict(blocks),
     )
-    return resolve_config(EngineArgs(model="m", **given), platform or NullPlatform(), checkpoint)
 
 
 def test_defaults():
@@ -138,3 +145,49 @@ def test_a_configuration_is_frozen_and_pickles():
     assert again.model == config.model
     assert again.additional_config == {"mine": {"a": 1}}
     assert again.platform.name == "null"
+
+
+class WithBlocks(PlatformPolicy):
+    def linear_scheme(self, method):
+        return "some.package:Scheme" if method == "blocks" else None
+
+
+class BlockPlatform(NullPlatform):
+    policy = WithBlocks()
+
+
+STORED = {"model.layers.0.mlp.up_proj.weight": "q4_K"}
+
+
+def quantization(asked, platform, blocks=(), hf=None):
+    return resolve_quantization(asked, platform, checkpoint(hf, blocks))
+
+
+def test_stored_blocks_stay_where_the_platform_computes_with_them():
+    assert quantization(None, BlockPlatform(), STORED).stored == STORED
+    assert quantization(None, NullPlatform(), STORED) is None
+    assert quantization("none", BlockPlatform(), STORED) is None
+    assert quantization("gguf", NullPlatform(), STORED).stored == STORED
+    assert quantization(None, BlockPlatform()) is None
+
+
+def test_a_format_that_is_asked_for_is_for_all_but_the_vocabulary():
+    found = quantization("q4_0", NullPlatform(), STORED)
+    assert found.format_of("model.layers.0.mlp.up_proj.weight") == "q4_0"
+    assert found.for_vocabulary().format_of("lm_head.weight") == "q8_0"
+    kept = quantization("gguf", NullPlatform(), STORED)
+    assert kept.for_vocabulary().format_of("lm_head.weight") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "hf", "words"),
+    [
+        ("gguf", None, "has no quantized blocks"),
+        ("q4_K", None, "'q4_K' must be one of none, gguf, int8"),
+        ("awq", None, "'awq' must be one of"),
+        ("int8", {"quantization_config": {"quant_method": "gptq"}}, "already.*gptq"),
+    ],
+)
+def test_a_quantization_that_cannot_be_is_refused(asked, hf, words):
+    with pytest.raises(ConfigError, match=words):
+        quantization(asked, NullPlatform(), (), hf)

@@ -32,7 +32,9 @@ def config(platform):
     def make(dtype=torch.float32, max_model_len=64, **hf):
         return SimpleNamespace(
             platform=platform,
-            model=SimpleNamespace(dtype=dtype, hf=HFConfig(hf), max_model_len=max_model_len),
+            model=SimpleNamespace(
+                dtype=dtype, hf=HFConfig(hf), max_model_len=max_model_len, quantization=None
+            ),
             device=lambda: platform.devices.device(0),
         )
 
@@ -41,13 +43,15 @@ def config(platform):
 
 @pytest.fixture
 def fill(platform):
-    """Fill a layer with random values; returns them by name, on the host."""
+    """Fill a layer with random values and prepare it; returns them by name, on the host."""
 
     def make(layer):
         values = {}
         for name, view in layer.checkpoint_tensors().items():
             values[name] = torch.randn(view.shape).to(view.dtype)
             platform.memory.copy_to_device(values[name], view)
+        if hasattr(layer, "process_weights_after_loading"):
+            layer.process_weights_after_loading()
         return values
 
     return make

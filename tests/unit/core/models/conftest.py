@@ -80,6 +80,9 @@ class Driver:
         assert set(renamed) == set(views)
         for name, view in views.items():
             self.platform.memory.copy_to_device(renamed[name].detach().contiguous(), view)
+        for module in self.model.modules():
+            if hasattr(module, "process_weights_after_loading"):
+                module.process_weights_after_loading()
 
     def put(self, values, dtype):
         host = torch.as_tensor(values, dtype=dtype)

@@ -34,7 +34,7 @@ def config():
 
     def make(method=None, policy=None):
         hf = {} if method is None else {"quantization_config": {"quant_method": method}}
-        model = SimpleNamespace(hf=HFConfig(hf), dtype=torch.float32)
+        model = SimpleNamespace(hf=HFConfig(hf), dtype=torch.float32, quantization=None)
         platform = SimpleNamespace(policy=policy or PlatformPolicy())
         return SimpleNamespace(model=model, platform=platform, device=lambda: torch.device("cpu"))
 

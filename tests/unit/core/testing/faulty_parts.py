@@ -88,8 +88,8 @@ class DeadGraph:
 
 
 class FaultyGraphRole(NullGraphs):
-    def capture(self, work):
-        super().capture(work)
+    def capture(self, work, beside=None):
+        super().capture(work, beside)
         return DeadGraph()
 
 

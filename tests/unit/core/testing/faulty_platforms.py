@@ -12,7 +12,13 @@ from runtime.platforms.null.platform import NullPlatform
 
 
 class Bare(CpuPlatform):
-    """The processor with torch's own ops."""
+    """The processor with torch's own ops and no graphs."""
+
+    graphs = None
+
+    @cached_property
+    def capabilities(self):
+        return replace(super().capabilities, graph_capture=False)
 
     @cached_property
     def policy(self):
