@@ -58,8 +58,6 @@ inline void load_bytes(const uint8_t* p, Vec (&out)[2]) {
   }
 }
 
-#if defined(__AVXVNNI__)
-
 // Four signed bytes of x, which all rows are multiplied with.
 struct Quad {
   int32_t bytes;
@@ -69,7 +67,9 @@ struct Quad {
     return quad;
   }
 };
-template <bool kWide>
+
+#if defined(__AVXVNNI__)
+
 inline Sums dot(Sums sums, Bytes w, const Quad* x) {
   const __m256i four = _mm256_set1_epi32(x->bytes);
   for (int i = 0; i < 2; ++i) sums.v[i] = _mm256_dpbusd_avx_epi32(sums.v[i], w.v[i], four);
@@ -78,36 +78,65 @@ inline Sums dot(Sums sums, Bytes w, const Quad* x) {
 
 #else
 
-// Four signed bytes of x, and again as words: the first and third, the second and fourth.
-struct Quad {
-  int32_t bytes, even, odd;
-  static inline Quad pack(const int8_t* x) {
-    Quad quad;
-    const int16_t words[4] = {x[0], x[2], x[1], x[3]};
-    std::memcpy(&quad.bytes, x, 4);
-    std::memcpy(&quad.even, words, 8);
-    return quad;
-  }
-};
-// kWide: bytes of w may exceed 129, above which a sum of two products may exceed a word.
-template <bool kWide>
-inline Sums dot(Sums sums, Bytes w, const Quad* x) {
-  for (int i = 0; i < 2; ++i) {
-    __m256i products;
-    if (kWide) {
-      const __m256i even = _mm256_and_si256(w.v[i], _mm256_set1_epi16(0xff));
-      const __m256i odd = _mm256_srli_epi16(w.v[i], 8);
-      products = _mm256_add_epi32(_mm256_madd_epi16(even, _mm256_set1_epi32(x->even)),
-                                  _mm256_madd_epi16(odd, _mm256_set1_epi32(x->odd)));
-    } else {
-      const __m256i words = _mm256_maddubs_epi16(w.v[i], _mm256_set1_epi32(x->bytes));
-      products = _mm256_madd_epi16(words, _mm256_set1_epi16(1));
+using ByteVec = __m256i;
+constexpr int kByteVecs = 2;
+
+inline ByteVec part(const Bytes& bytes, int i) { return bytes.v[i]; }
+inline ByteVec& part(Sums& sums, int i) { return sums.v[i]; }
+inline ByteVec no_words() { return _mm256_setzero_si256(); }
+inline ByteVec broadcast(Quad quad) { return _mm256_set1_epi32(quad.bytes); }
+// Words of w's unsigned bytes by x's signed ones, two by two.
+inline ByteVec add_products(ByteVec words, ByteVec w, ByteVec x) {
+  return _mm256_add_epi16(words, _mm256_maddubs_epi16(w, x));
+}
+template <int kFactor>
+inline ByteVec add_widened(ByteVec sums, ByteVec words) {
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(kFactor)));
+}
+
+
+// Eight-bit weights are taken as signed ones, so their products need no offset.
+constexpr bool kSignedBytes = true;
+
+// Add the products of quads of eight-bit weights: |w| times x, whose sign is changed where w is
+// negative. Two products are at most 2 * 128 * 127, which is all that a word holds.
+template <int kRows, int kCount, int P>
+[[gnu::always_inline]] inline void add_wide(Sums (&sums)[P], const Bytes* w,
+                                            const Quad* const (&x)[P]) {
+  Bytes bytes[kCount], magnitudes[kCount];
+  for (int j = 0; j < kCount; ++j) {
+    for (int i = 0; i < kByteVecs; ++i) {
+      bytes[j].v[i] = _mm256_xor_si256(w[j].v[i], _mm256_set1_epi8(-128));
+      magnitudes[j].v[i] = _mm256_abs_epi8(bytes[j].v[i]);
     }
-    sums.v[i] = _mm256_add_epi32(sums.v[i], products);
   }
-  return sums;
+  for (int p = 0; p < P; p += kRows) {
+    ByteVec own[kRows][kByteVecs];
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kByteVecs; ++i) own[r][i] = sums[p + r].v[i];
+    }
+    for (int j = 0; j < kCount; ++j) {
+      for (int r = 0; r < kRows; ++r) {
+        const ByteVec four = broadcast(x[p + r][j]);
+        for (int i = 0; i < kByteVecs; ++i) {
+          const ByteVec directed = _mm256_sign_epi8(four, bytes[j].v[i]);
+          const ByteVec words = _mm256_maddubs_epi16(magnitudes[j].v[i], directed);
+          own[r][i] = add_widened<1>(own[r][i], words);
+        }
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kByteVecs; ++i) sums[p + r].v[i] = own[r][i];
+    }
+  }
 }
 
 #endif
 
 }  // namespace runtime_kernels::RUNTIME_ISA
+
+#if defined(__AVXVNNI__)
+#include "runtime_kernels/isa/quads_single.h"
+#else
+#include "runtime_kernels/isa/quads_words.h"
+#endif

@@ -44,8 +44,6 @@ inline void load_bytes(const uint8_t* p, Vec (&out)[1]) {
   out[0].v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
 }
 
-#if defined(__AVX512VNNI__)
-
 // Four signed bytes of x, which all rows are multiplied with.
 struct Quad {
   int32_t bytes;
@@ -55,38 +53,58 @@ struct Quad {
     return quad;
   }
 };
-template <bool kWide>
+
+#if defined(__AVX512VNNI__)
+
 inline Sums dot(Sums sums, Bytes w, const Quad* x) {
   return {_mm512_dpbusd_epi32(sums.v, w.v, _mm512_set1_epi32(x->bytes))};
 }
 
 #else
 
-// Four signed bytes of x, and again as words: the first and third, the second and fourth.
-struct Quad {
-  int32_t bytes, even, odd;
-  static inline Quad pack(const int8_t* x) {
-    Quad quad;
-    const int16_t words[4] = {x[0], x[2], x[1], x[3]};
-    std::memcpy(&quad.bytes, x, 4);
-    std::memcpy(&quad.even, words, 8);
-    return quad;
+using ByteVec = __m512i;
+constexpr int kByteVecs = 1;
+
+inline ByteVec part(const Bytes& bytes, int) { return bytes.v; }
+inline ByteVec& part(Sums& sums, int) { return sums.v; }
+inline ByteVec no_words() { return _mm512_setzero_si512(); }
+inline ByteVec broadcast(Quad quad) { return _mm512_set1_epi32(quad.bytes); }
+// Words of w's unsigned bytes by x's signed ones, two by two.
+inline ByteVec add_products(ByteVec words, ByteVec w, ByteVec x) {
+  return _mm512_add_epi16(words, _mm512_maddubs_epi16(w, x));
+}
+template <int kFactor>
+inline ByteVec add_widened(ByteVec sums, ByteVec words) {
+  return _mm512_add_epi32(sums, _mm512_madd_epi16(words, _mm512_set1_epi16(kFactor)));
+}
+
+
+constexpr bool kSignedBytes = false;
+
+template <int kFactor, int kRows, int kCount>
+[[gnu::always_inline]] inline void add_words(Sums* sums, const Bytes* w, const Quad* const* x);
+
+// Add the products of quads of eight-bit weights, which are two of four bits each.
+template <int kRows, int kCount, int P>
+[[gnu::always_inline]] inline void add_wide(Sums (&sums)[P], const Bytes* w,
+                                            const Quad* const (&x)[P]) {
+  Bytes low[kCount], high[kCount];
+  for (int j = 0; j < kCount; ++j) {
+    low[j] = w[j] & 15;
+    high[j] = w[j].shifted_right<4>() & 15;
   }
-};
-// kWide: bytes of w may exceed 129, above which a sum of two products may exceed a word.
-template <bool kWide>
-inline Sums dot(Sums sums, Bytes w, const Quad* x) {
-  if (kWide) {
-    const __m512i even = _mm512_and_si512(w.v, _mm512_set1_epi16(0xff));
-    const __m512i odd = _mm512_srli_epi16(w.v, 8);
-    const __m512i first = _mm512_madd_epi16(even, _mm512_set1_epi32(x->even));
-    const __m512i second = _mm512_madd_epi16(odd, _mm512_set1_epi32(x->odd));
-    return {_mm512_add_epi32(sums.v, _mm512_add_epi32(first, second))};
+  for (int p = 0; p < P; p += kRows) {
+    add_words<1, kRows, kCount>(sums + p, low, x + p);
+    add_words<16, kRows, kCount>(sums + p, high, x + p);
   }
-  const __m512i words = _mm512_maddubs_epi16(w.v, _mm512_set1_epi32(x->bytes));
-  return {_mm512_add_epi32(sums.v, _mm512_madd_epi16(words, _mm512_set1_epi16(1)))};
 }
 
 #endif
 
 }  // namespace runtime_kernels::RUNTIME_ISA
+
+#if defined(__AVX512VNNI__)
+#include "runtime_kernels/isa/quads_single.h"
+#else
+#include "runtime_kernels/isa/quads_words.h"
+#endif

@@ -73,7 +73,6 @@ struct Quad {
     return quad;
   }
 };
-template <bool kWide>
 inline Sums dot(Sums sums, Bytes w, const Quad* x) {
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 4; ++j) sums.v[i] += int32_t{w.v[4 * i + j]} * x->bytes[j];
@@ -82,3 +81,5 @@ inline Sums dot(Sums sums, Bytes w, const Quad* x) {
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA
+
+#include "runtime_kernels/isa/quads_single.h"

@@ -15,6 +15,11 @@ namespace runtime_kernels::RUNTIME_ISA {
 
 constexpr int kQuads = 8;
 
+// What the products of a format's quants have too much, times the sum of x.
+constexpr int offset_of(PackedShape shape) {
+  return shape.has_minima || (shape.bits == 8 && kSignedBytes) ? 0 : shape.offset;
+}
+
 template <int kBits>
 inline void unpack(const uint8_t* quants, Bytes (&out)[kQuads]) {
   if (kBits == 8) {
@@ -92,28 +97,31 @@ inline void add_sub_block(const PackedArgs& args, Header<kFormat> header, int su
   if (kShape.has_minima) header.minimum(sub, &minimum);
   const int64_t blocks = args.k / kSubBlock;
   const auto* quads = static_cast<const Quad*>(args.values);
-  for (int t = 0; t < T; ++t) {
-    const int64_t at = (token + t) * blocks + block;
-    const QuantScale& x = args.scales[at];
-    const Quad* quad = quads + at * kQuads;
-    const Vec x_scale = Vec::set1(x.scale);
-    for (int part = 0; part < kParts; ++part) {
-      const int32_t sum = kParts == 2 ? x.half[part] : x.half[0] + x.half[1];
-      Sums whole = Sums::set1(kShape.has_minima ? 0 : -kShape.offset * sum);
-      for (int j = part * kQuadsOfPart; j < (part + 1) * kQuadsOfPart; ++j) {
-        whole = dot<kShape.bits == 8>(whole, weights[j], quad + j);
-      }
+  const QuantScale* x[T];
+  for (int t = 0; t < T; ++t) x[t] = args.scales + (token + t) * blocks + block;
+  for (int part = 0; part < kParts; ++part) {
+    const Quad* row[T];
+    Sums whole[T];
+    for (int t = 0; t < T; ++t) {
+      row[t] = quads + ((token + t) * blocks + block) * kQuads + part * kQuadsOfPart;
+      const int32_t sum = kParts == 2 ? x[t]->half[part] : x[t]->half[0] + x[t]->half[1];
+      whole[t] = Sums::set1(-offset_of(kShape) * sum);
+    }
+    dot_quads<kShape.bits, kQuadsOfPart, T>(whole, weights + part * kQuadsOfPart, row);
+    for (int t = 0; t < T; ++t) {
+      const Vec x_scale = Vec::set1(x[t]->scale);
       Vec floats[kRowVecs];
-      whole.floats(floats);
+      whole[t].floats(floats);
       for (int i = 0; i < kRowVecs; ++i) {
         sums[t].v[i] = fma(floats[i] * x_scale, scale[part].v[i], sums[t].v[i]);
       }
     }
-    if (kShape.has_minima) {
-      const Vec x_sum = Vec::set1(x.sum);
-      for (int i = 0; i < kRowVecs; ++i) {
-        sums[t].v[i] = fma(x_sum, minimum.v[i], sums[t].v[i]);
-      }
+  }
+  if (!kShape.has_minima) return;
+  for (int t = 0; t < T; ++t) {
+    const Vec x_sum = Vec::set1(x[t]->sum);
+    for (int i = 0; i < kRowVecs; ++i) {
+      sums[t].v[i] = fma(x_sum, minimum.v[i], sums[t].v[i]);
     }
   }
 }
@@ -151,12 +159,15 @@ inline void int8_tile(const PackedArgs& args, int64_t group, int64_t token) {
     for (int64_t block = 0; block < blocks; ++block) {
       sum += scales[block].half[0] + scales[block].half[1];
     }
-    whole[t] = Sums::set1(-kShape.offset * sum);
+    whole[t] = Sums::set1(-offset_of(kShape) * sum);
   }
-  for (int64_t j = 0; j < quads; ++j, p += 64) {
-    prefetch_ahead<64>(p);
-    const Bytes weights = Bytes::load(p);
-    for (int t = 0; t < N; ++t) whole[t] = dot<true>(whole[t], weights, x + t * quads + j);
+  for (int64_t j = 0; j < quads; j += kQuads, p += quant_bytes(kShape)) {
+    prefetch_ahead<quant_bytes(kShape)>(p);
+    Bytes weights[kQuads];
+    unpack<kShape.bits>(p, weights);
+    const Quad* row[N];
+    for (int t = 0; t < N; ++t) row[t] = x + t * quads + j;
+    dot_quads<kShape.bits, kQuads, N>(whole, weights, row);
   }
   const auto* scale = reinterpret_cast<const float*>(p);
   for (int t = 0; t < N; ++t) {

@@ -6,8 +6,12 @@
 
 namespace runtime_kernels::RUNTIME_ISA {
 
-// Rows of x in a tile.
-constexpr int kTokens = Vec::kRegisters == 32 ? 8 : 4;
+// Rows of x in a tile: as many as leave registers for a step's weights.
+template <PackedFormat kFormat>
+constexpr int tokens_in_tile() {
+  if (Vec::kRegisters == 32) return 8;
+  return kFormat == PackedFormat::kFloat32 || kFormat == PackedFormat::kFloat16 ? 6 : 4;
+}
 
 template <PackedFormat kFormat, class T, int N>
 inline void one_tile(const PackedArgs& args, int64_t group, int64_t token) {
@@ -27,7 +31,8 @@ inline void one_tile(const PackedArgs& args, int64_t group, int64_t token) {
 template <PackedFormat kFormat, class T>
 inline void packed_groups(const PackedArgs& args, int64_t begin, int64_t end) {
   // So many rows of x at a time as stay in a core's cache while groups of weights pass.
-  constexpr int64_t kPass = 256;
+  constexpr int64_t kPass = 240;
+  constexpr int kTokens = tokens_in_tile<kFormat>();
   for (int64_t first = 0; first < args.m; first += kPass) {
     const int64_t last = first + kPass < args.m ? first + kPass : args.m;
     for (int64_t group = begin; group < end; ++group) {
@@ -35,7 +40,7 @@ inline void packed_groups(const PackedArgs& args, int64_t begin, int64_t end) {
       for (; token + kTokens <= last; token += kTokens) {
         one_tile<kFormat, T, kTokens>(args, group, token);
       }
-      if (kTokens == 8 && token + 4 <= last) {
+      if (kTokens > 4 && token + 4 <= last) {
         one_tile<kFormat, T, 4>(args, group, token);
         token += 4;
       }
