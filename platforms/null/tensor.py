@@ -90,14 +90,16 @@ def wrap(host: torch.Tensor, device: NullDevice) -> NullTensor:
     than its free memory.
     """
     block = device.block(host.untyped_storage())
-    tensor: NullTensor = torch.Tensor._make_wrapper_subclass(
-        NullTensor,
-        host.shape,
-        strides=host.stride(),
-        storage_offset=host.storage_offset(),
-        dtype=host.dtype,
-        device=torch.device(DEVICE_TYPE, 0),
-    )
+    # As the host tensor is: a view of a tensor from outside inference mode is none of inference.
+    with torch.inference_mode(host.is_inference()):
+        tensor: NullTensor = torch.Tensor._make_wrapper_subclass(
+            NullTensor,
+            host.shape,
+            strides=host.stride(),
+            storage_offset=host.storage_offset(),
+            dtype=host.dtype,
+            device=torch.device(DEVICE_TYPE, 0),
+        )
     tensor._host = host
     tensor._block = block
     return tensor
