@@ -58,6 +58,9 @@ class GGUFTensor:
     nbytes: int
 
 
+_LENGTH = struct.Struct("<Q")
+
+
 @dataclass(frozen=True)
 class GGUFHeader:
     """What a GGUF file says before its tensor data."""
@@ -129,7 +132,21 @@ class _Cursor:
         kind, count = self.u32(), self.u64()
         if kind in _SCALARS:
             return self.scalars(kind, count)
+        if kind == GGUFValueType.STRING:
+            return self.texts(count)
         return [self.value(kind) for _ in range(count)]
+
+    def texts(self, count: int) -> list[Any]:
+        """Many texts, as a vocabulary has them: without a call for each part of each."""
+        data, size, found = self.data, self.size, []
+        for _ in range(count):
+            start = self.position + _LENGTH.size
+            stop = start if start > size else start + _LENGTH.unpack_from(data, self.position)[0]
+            if stop > size:
+                self.advance(stop - self.position)  # Raises.
+            self.position = stop
+            found.append(data[start:stop].decode())
+        return found
 
     def scalars(self, kind: int, count: int) -> list[Any]:
         if kind not in _SCALARS:

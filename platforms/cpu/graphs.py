@@ -110,6 +110,11 @@ class _Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._with_kernels = why_missing() is None
         self._recorded = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler, which takes a second or two, to be kept from it."""
+        return False
+
     def __enter__(self) -> _Capture:
         super().__enter__()  # type: ignore[no-untyped-call]
         self._begin()
