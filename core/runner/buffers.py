@@ -15,7 +15,8 @@ class MirroredBuffer:
     """A host buffer and a device buffer of one shape, allocated once.
 
     Steps write into :attr:`host` (the NumPy view of :attr:`host_tensor`) and :meth:`push` the
-    part in use, so that device addresses stay the same from step to step.
+    part in use, so that device addresses stay the same from step to step. Where host tensors are
+    the device's own, the two are one.
     """
 
     def __init__(
@@ -23,13 +24,16 @@ class MirroredBuffer:
     ) -> None:
         self.host_tensor = memory.host_buffer(shape, dtype)
         self.host: npt.NDArray[np.generic] = self.host_tensor.numpy()
-        self.device_tensor = torch.zeros(tuple(shape), dtype=dtype, device=device)
+        self._shared = self.host_tensor.device == device
+        self.device_tensor = self.host_tensor
+        if not self._shared:
+            self.device_tensor = torch.zeros(tuple(shape), dtype=dtype, device=device)
         self._memory = memory
 
     def push(self, count: int) -> torch.Tensor:
         """Copy the first ``count`` rows to the device and return them there."""
         target = self.device_tensor[:count]
-        if count:
+        if count and not self._shared:
             self._memory.copy_to_device(self.host_tensor[:count], target)
         return target
 
@@ -40,7 +44,8 @@ def put(
     """Write rows to the host side, and ``padding`` rows of ``fill`` behind them."""
     count = len(values)
     buffer.host[:count] = values
-    buffer.host[count : count + padding] = fill
+    if padding:
+        buffer.host[count : count + padding] = fill
 
 
 def to_device(

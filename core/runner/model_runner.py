@@ -90,6 +90,7 @@ class ModelRunner:
         self._query_start = self._buffer((seqs + 1,), torch.int32)
         self._seq_lens = self._buffer((seqs,), torch.int32)
         self._logit_rows = self._buffer((seqs,), torch.int64)
+        self._numbers = np.arange(max(tokens, seqs) + 1, dtype=np.int32)
         self._slots = [self._buffer((tokens,), torch.int64) for _ in layout.groups]
         self._tables = [
             self._buffer((seqs, table.shape[1]), torch.int32) for table in self.batch.block_tables
@@ -127,15 +128,18 @@ class ModelRunner:
         reqs, total = len(states), int(counts.sum())
         rows = np.fromiter((s.row for s in states), dtype=np.int64, count=reqs)
         computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=reqs)
-        ones = np.ones(padding, dtype=np.int32)
-        query_start = np.zeros(reqs + padding + 1, dtype=np.int32)
-        np.cumsum(np.concatenate((counts, ones)), out=query_start[1:])
-        row_of_token = np.repeat(rows, counts)
-        offsets = np.arange(total, dtype=np.int32) - np.repeat(query_start[:reqs], counts)
-        positions = np.repeat(computed, counts) + offsets
+        padded = np.concatenate((counts, np.ones(padding, dtype=np.int32))) if padding else counts
+        query_start = cast(npt.NDArray[np.int32], self._query_start.host[: reqs + padding + 1])
+        if total == reqs:
+            query_start[:] = self._numbers[: reqs + padding + 1]
+            row_of_token, positions = rows, computed
+        else:
+            np.cumsum(padded, out=query_start[1:])
+            row_of_token = np.repeat(rows, counts)
+            offsets = self._numbers[:total] - np.repeat(query_start[:reqs], counts)
+            positions = np.repeat(computed, counts) + offsets
         put(self._input_ids, self.batch.token_ids[row_of_token, positions], padding)
         put(self._positions, positions, padding)
-        self._query_start.host[: reqs + padding + 1] = query_start
         put(self._seq_lens, computed + counts, padding, fill=1)
         for index, table in enumerate(self.batch.block_tables):
             size = self.layout.groups[index].spec.block_size
@@ -147,7 +151,7 @@ class ModelRunner:
             counts=counts,
             input_ids=self._input_ids.push(total + padding),
             positions=self._positions.push(total + padding),
-            context=self._build_context(np.concatenate((counts, ones))),
+            context=self._build_context(padded),
             query_start=query_start,
             padding=padding,
         )
@@ -174,14 +178,20 @@ class ModelRunner:
         if not ends:
             return RunnerOutput({}, {}, prompt_logprobs)
         states = [state for state, _ in ends]
-        self._logit_rows.host[: len(ends)] = [row for _, row in ends]
-        logits = self.model.compute_logits(hidden[self._logit_rows.push(len(ends))])
+        logits = self.model.compute_logits(self._rows_of(hidden, [row for _, row in ends]))
         batch = SamplingBatch(states, [self.batch.tokens_of(state) for state in states])
         tokens, logprobs = self.sampler.sample(logits, batch)
         for state, token_id in zip(states, tokens, strict=True):
             self.batch.append_token(state, token_id)
         sampled = {s.request_id: token for s, token in zip(states, tokens, strict=True)}
         return RunnerOutput(sampled, logprobs, prompt_logprobs)
+
+    def _rows_of(self, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
+        """Those rows, which are in ascending order: a view where they are the first ones."""
+        if rows[-1] == len(rows) - 1:
+            return hidden[: len(rows)]
+        self._logit_rows.host[: len(rows)] = rows
+        return hidden[self._logit_rows.push(len(rows))]
 
     def _build_context(self, counts: npt.NDArray[np.int32]) -> ForwardContext:
         """Attention metadata of each KV cache group, under the names of its layers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from runtime.core.testing.session import conformance
 from runtime.core.testing.tensors import to_device
 
 COLUMNS = 512
-OUTPUTS = {"gate": 33, "up": 50}
+OUTPUTS = MappingProxyType({"gate": 33, "up": 50})
 ROWS = (1, 3, 40)
 
 MOST = 0.02
