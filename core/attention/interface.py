@@ -108,6 +108,27 @@ class AttentionImpl(ABC):
         ``spec.dtype``; returns [T, num_heads, head_size].
         """
 
+    def rotate_and_forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        positions: torch.Tensor,
+        cos_sin_cache: torch.Tensor,
+        kv_cache: torch.Tensor,
+        metadata: Any,
+    ) -> torch.Tensor:
+        """As :meth:`forward`, of a query and key that rotary embedding has yet to turn.
+
+        positions [T] int64 and cos_sin_cache as ``rotary_embedding`` takes them. Default: turns
+        them, then calls :meth:`forward`.
+        """
+        # Here, since this module is read before torch is.
+        from runtime.core import ops
+
+        query, key = ops.rotary_embedding(query, key, positions, cos_sin_cache)
+        return self.forward(query, key, value, kv_cache, metadata)
+
 
 class AttentionBackend(ABC):
     """A way to compute attention. Everything here is asked of the class."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import nn
 
@@ -10,6 +12,15 @@ from runtime.core.attention.select import select_backend
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError, PlatformError
 from runtime.core.forward_context import ForwardContext
+
+
+class Rotation(NamedTuple):
+    """How rotary embedding turns the tokens of a step."""
+
+    positions: torch.Tensor
+    """[T] int64."""
+    cos_sin_cache: torch.Tensor
+    """As ``rotary_embedding`` takes it."""
 
 
 class Attention(nn.Module):
@@ -51,12 +62,24 @@ class Attention(nn.Module):
         """Bound by the model runner when the cache is allocated."""
 
     def forward(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ctx: ForwardContext
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        ctx: ForwardContext,
+        rotation: Rotation | None = None,
     ) -> torch.Tensor:
-        """Attend; query [T, H, D], key and value [T, K, D]; returns [T, H * D]."""
+        """Attend; query [T, H, D], key and value [T, K, D]; returns [T, H * D].
+
+        With a ``rotation``, query and key are turned first.
+        """
         assert self.kv_cache is not None, f"{self.layer_name}: no KV cache is bound"
-        metadata = ctx.attention[self.layer_name]
-        return self.impl.forward(query, key, value, self.kv_cache, metadata).flatten(1)
+        cache, metadata = self.kv_cache, ctx.attention[self.layer_name]
+        if rotation is None:
+            return self.impl.forward(query, key, value, cache, metadata).flatten(1)
+        return self.impl.rotate_and_forward(query, key, value, *rotation, cache, metadata).flatten(
+            1
+        )
 
 
 def _cache_dtype(config: RuntimeConfig) -> torch.dtype:

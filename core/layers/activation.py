@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import torch
 from torch import nn
 
 from runtime.core import ops
 from runtime.core.errors import ModelLoadError
+from runtime.core.ops.registry import Op
+
+_GATES: Mapping[str, Op] = MappingProxyType(
+    {
+        "silu": ops.silu_and_mul,
+        "swish": ops.silu_and_mul,
+        "gelu_pytorch_tanh": ops.gelu_tanh_and_mul,
+        "gelu_new": ops.gelu_tanh_and_mul,
+    }
+)
 
 
 class GatedActivation(nn.Module):
@@ -14,10 +27,12 @@ class GatedActivation(nn.Module):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        if name not in ("silu", "swish"):
-            raise ModelLoadError(f"hidden_act={name!r} is not supported (silu)")
+        if name not in _GATES:
+            known = ", ".join(_GATES)
+            raise ModelLoadError(f"hidden_act={name!r} is not supported (one of {known})")
+        self.gate = _GATES[name]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., 2 N] to [..., N]."""
-        out: torch.Tensor = ops.silu_and_mul(x)
+        out: torch.Tensor = self.gate(x)
         return out

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from runtime.core import ops
+from runtime.core.attention.layer import Rotation
 from runtime.core.config.hf_config import HFConfig
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError
@@ -191,6 +192,12 @@ class RotaryEmbedding(nn.Module):
         cache = torch.empty(table.shape, dtype=table.dtype, device=config.device())
         config.platform.memory.copy_to_device(table, cache)
         self.register_buffer("cos_sin_cache", cache, persistent=False)
+
+    def rotation(self, positions: torch.Tensor) -> Rotation:
+        """What the attention layer turns tokens at those positions [T] int64 by."""
+        cache = self.cos_sin_cache
+        assert isinstance(cache, torch.Tensor)
+        return Rotation(positions, cache)
 
     def forward(
         self, query: torch.Tensor, key: torch.Tensor, positions: torch.Tensor

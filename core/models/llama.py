@@ -99,8 +99,8 @@ class LlamaAttention(nn.Module):
         heads, kv_heads = self.heads, self.kv_heads
         qkv = self.qkv_proj(x).view(x.shape[0], heads + 2 * kv_heads, self.head_size)
         query, key, value = qkv.split((heads, kv_heads, kv_heads), dim=1)
-        query, key = self.rotary(query, key, positions)
-        out: torch.Tensor = self.o_proj(self.attention(query, key, value, ctx))
+        attended = self.attention(query, key, value, ctx, self.rotary.rotation(positions))
+        out: torch.Tensor = self.o_proj(attended)
         return out
 
 

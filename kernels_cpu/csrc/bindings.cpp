@@ -45,11 +45,16 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
       "fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, Tensor(a!) out,"
       " Tensor(b!) total, float eps) -> ()");
   m.def("silu_and_mul(Tensor x, Tensor(a!) out) -> ()");
+  m.def("gelu_tanh_and_mul(Tensor x, Tensor(a!) out) -> ()");
   m.def(
       "rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin_cache,"
       " Tensor(a!) query_out, Tensor(b!) key_out) -> ()");
   m.def(
       "write_kv_cache(Tensor key, Tensor value, Tensor(a!) kv_cache, Tensor slot_mapping) -> ()");
+  m.def(
+      "rotary_write_kv_cache(Tensor query, Tensor key, Tensor value, Tensor positions,"
+      " Tensor cos_sin_cache, Tensor(a!) kv_cache, Tensor slot_mapping, Tensor(b!) query_out)"
+      " -> ()");
   m.def("linear(Tensor x, Tensor weight, Tensor? bias, Tensor(a!) out) -> ()");
   m.def("pack_weight(Tensor stored, str format, int k, Tensor(a!) out) -> ()");
   m.def(
@@ -79,8 +84,10 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
   m.impl("rms_norm", TORCH_BOX(&runtime_kernels::rms_norm));
   m.impl("fused_add_rms_norm", TORCH_BOX(&runtime_kernels::fused_add_rms_norm));
   m.impl("silu_and_mul", TORCH_BOX(&runtime_kernels::silu_and_mul));
+  m.impl("gelu_tanh_and_mul", TORCH_BOX(&runtime_kernels::gelu_tanh_and_mul));
   m.impl("rotary_embedding", TORCH_BOX(&runtime_kernels::rotary_embedding));
   m.impl("write_kv_cache", TORCH_BOX(&runtime_kernels::write_kv_cache));
+  m.impl("rotary_write_kv_cache", TORCH_BOX(&runtime_kernels::rotary_write_kv_cache));
   m.impl("linear", TORCH_BOX(&runtime_kernels::linear));
   m.impl("pack_weight", TORCH_BOX(&runtime_kernels::pack_weight));
   m.impl("packed_linear", TORCH_BOX(&runtime_kernels::packed_linear));

@@ -14,9 +14,13 @@ void rms_norm(Tensor x, Tensor weight, Tensor out, double eps);
 void fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, Tensor out, Tensor total,
                         double eps);
 void silu_and_mul(Tensor x, Tensor out);
+void gelu_tanh_and_mul(Tensor x, Tensor out);
 void rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin_cache,
                       Tensor query_out, Tensor key_out);
 void write_kv_cache(Tensor key, Tensor value, Tensor kv_cache, Tensor slot_mapping);
+void rotary_write_kv_cache(Tensor query, Tensor key, Tensor value, Tensor positions,
+                           Tensor cos_sin_cache, Tensor kv_cache, Tensor slot_mapping,
+                           Tensor query_out);
 void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out);
 int64_t packed_bytes(std::string format, int64_t rows, int64_t k);
 void pack_weight(Tensor stored, std::string format, int64_t k, Tensor out);

@@ -45,6 +45,27 @@ class KernelAttention(AttentionImpl):
     ) -> torch.Tensor:
         """Write keys and values, then attend."""
         ops.write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
+        return self._attend(query, kv_cache, metadata)
+
+    def rotate_and_forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        positions: torch.Tensor,
+        cos_sin_cache: torch.Tensor,
+        kv_cache: torch.Tensor,
+        metadata: BatchMetadata,
+    ) -> torch.Tensor:
+        """Rotate and write in one pass, then attend."""
+        query = ops.rotary_write_kv_cache(
+            query, key, value, positions, cos_sin_cache, kv_cache, metadata.slot_mapping
+        )
+        return self._attend(query, kv_cache, metadata)
+
+    def _attend(
+        self, query: torch.Tensor, kv_cache: torch.Tensor, metadata: BatchMetadata
+    ) -> torch.Tensor:
         spec = self.spec
         return paged_attention(
             query,

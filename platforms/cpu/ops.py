@@ -65,6 +65,16 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+takes_gelu_tanh_and_mul = takes_silu_and_mul
+
+
+def gelu_tanh_and_mul(x: torch.Tensor) -> torch.Tensor:
+    """See :mod:`runtime.core.ops.gelu_tanh_and_mul`."""
+    out = x.new_empty((*x.shape[:-1], x.shape[-1] // 2))
+    operators().gelu_tanh_and_mul.default(x, out)
+    return out
+
+
 def whole_heads(x: torch.Tensor) -> bool:
     """[T, heads, size] whose heads are contiguous in a token, as in a part of merged outputs."""
     return x.stride(2) == 1 and x.stride(1) == x.shape[2]
@@ -113,6 +123,38 @@ def write_kv_cache(
 ) -> None:
     """See :mod:`runtime.core.ops.write_kv_cache`."""
     operators().write_kv_cache.default(key, value, kv_cache, slot_mapping)
+
+
+def takes_rotary_write_kv_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    kv_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> bool:
+    """What both ops take."""
+    return takes_rotary_embedding(query, key, positions, cos_sin_cache) and takes_write_kv_cache(
+        key, value, kv_cache, slot_mapping
+    )
+
+
+def rotary_write_kv_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    kv_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> torch.Tensor:
+    """See :mod:`runtime.core.ops.rotary_write_kv_cache`."""
+    out = query.new_empty(query.shape)
+    operators().rotary_write_kv_cache.default(
+        query, key, value, positions, cos_sin_cache, kv_cache, slot_mapping, out
+    )
+    return out
 
 
 def takes_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
@@ -174,10 +216,12 @@ def paged_attention(
 
 _PROVIDERS: tuple[tuple[Callable[..., Any], Callable[..., bool]], ...] = (
     (fused_add_rms_norm, takes_fused_add_rms_norm),
+    (gelu_tanh_and_mul, takes_gelu_tanh_and_mul),
     (linear, takes_linear),
     (paged_attention, takes_paged_attention),
     (rms_norm, takes_rms_norm),
     (rotary_embedding, takes_rotary_embedding),
+    (rotary_write_kv_cache, takes_rotary_write_kv_cache),
     (silu_and_mul, takes_silu_and_mul),
     (write_kv_cache, takes_write_kv_cache),
 )

@@ -23,9 +23,12 @@ struct NormArgs {
   float eps;
 };
 
-// out = silu(x[:, :width]) * x[:, width:]; item: a row.
+enum class Activation : int32_t { kSilu, kGeluTanh };
+
+// out = act(x[:, :width]) * x[:, width:]; item: a row.
 struct GateArgs {
   DType dtype;
+  Activation activation;
   const void* x;
   void* out;
   int64_t width;

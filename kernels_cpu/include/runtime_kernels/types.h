@@ -8,6 +8,8 @@ namespace runtime_kernels {
 
 enum class DType { kFloat32, kBFloat16, kFloat16 };
 
+constexpr int64_t element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+
 struct bf16 {
   uint16_t bits;
 };

@@ -18,6 +18,8 @@ def widened(value):
 def outputs(op, arguments, returned):
     if op.name == "write_kv_cache":
         return (arguments[2],)
+    if op.name == "rotary_write_kv_cache":
+        return (returned, arguments[5])
     return returned if isinstance(returned, tuple) else (returned,)
 
 

@@ -1,4 +1,4 @@
-// The gate of a SwiGLU layer: silu(gate) * up.
+// The gates of SwiGLU and GeGLU layers: act(gate) * up.
 #pragma once
 
 #include "runtime_kernels/table.h"
@@ -6,19 +6,28 @@
 
 namespace runtime_kernels::RUNTIME_ISA {
 
+// x / (1 + exp(-t)). exp() is bounded, so a very negative x would not vanish against it.
+inline Vec gated(Vec x, Vec t) {
+  return max(Vec::set1(-88.0f), x) / (Vec::set1(1.0f) + exp(zero() - t));
+}
+
+inline Vec activated(Vec x, Activation activation) {
+  if (activation == Activation::kSilu) return gated(x, x);
+  // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
+  const Vec cubic = fma(x * x, Vec::set1(0.07135481627159f), Vec::set1(1.5957691216057f));
+  return gated(x, x * cubic);
+}
+
 template <class T>
 void gate_rows(const GateArgs& args, int64_t begin, int64_t end) {
   const int64_t width = args.width;
-  const Vec one = Vec::set1(1.0f);
   for (int64_t row = begin; row < end; ++row) {
     const T* gate = static_cast<const T*>(args.x) + 2 * row * width;
     const T* up = gate + width;
     T* out = static_cast<T*>(args.out) + row * width;
     for_vectors(width, [&](int64_t i, auto load, auto store) {
-      const Vec x = load(gate + i);
-      // exp() is bounded, so a very negative x would not vanish against it.
-      const Vec silu = max(Vec::set1(-88.0f), x) / (one + exp(zero() - x));
-      store(rounded<T>(silu) * load(up + i), out + i);
+      const Vec act = activated(load(gate + i), args.activation);
+      store(rounded<T>(act) * load(up + i), out + i);
     });
   }
 }
