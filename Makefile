@@ -13,7 +13,7 @@ SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kernels weights test lint format docs wheel clean
+.PHONY: help demo kernels weights test sanitize lint format docs wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
 
 test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
+
+# libstdc++ is loaded with the checker, which looks for its exceptions at the start.
+sanitize: .venv/tested ## Run the CPU kernels' tests with checks of addresses and undefined behaviour
+	$(BIN)/pip install --quiet --upgrade --no-deps --target build/sanitize ./kernels_cpu \
+	  -Ccmake.define.RUNTIME_SANITIZE=ON
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -n 2 tests/device/cpu
 
 lint: .venv/developed ## Check style and types
 	$(BIN)/ruff check .

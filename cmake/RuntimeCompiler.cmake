@@ -19,6 +19,6 @@ target_compile_options(runtime_compiler INTERFACE -Wall -Wextra -fvisibility=hid
 if(RUNTIME_SANITIZE)
   target_compile_options(runtime_compiler INTERFACE -fsanitize=address,undefined
                                                     -fno-sanitize-recover=undefined
-                                                    -fno-omit-frame-pointer -g)
+                                                    -fno-omit-frame-pointer -g1)
   target_link_options(runtime_compiler INTERFACE -fsanitize=address,undefined)
 endif()
