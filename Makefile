@@ -13,10 +13,10 @@ SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kernels weights test sanitize lint format docs wheel clean
+.PHONY: help demo kernels weights test test-kernels test-arm sanitize lint format docs wheel clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/kernels $(SMOLLM2) ## Set up, fetch a small model and generate text with it
 	@$(BIN)/runtime generate $(SMOLLM2) --chat --max-tokens 48 --temperature 0 \
@@ -29,6 +29,18 @@ weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
 
 test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
+
+# The kernels' own test program, which needs no torch: here, and for ARM64 under an emulator.
+KERNEL_TEST = $(BIN)/cmake -S kernels_cpu/tests -B $(1) $(2) >/dev/null && \
+  $(BIN)/cmake --build $(1) --parallel 2 && $(BIN)/ctest --test-dir $(1) --output-on-failure
+
+test-kernels: .venv/tested ## Run the CPU kernels' own tests
+	$(call KERNEL_TEST,build/kernel-tests,)
+
+test-arm: .venv/tested ## Run them for ARM64 (needs g++-aarch64-linux-gnu and qemu-user-static)
+	@command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null || { \
+	  echo "make: test-arm needs Debian's g++-aarch64-linux-gnu and qemu-user-static" >&2; exit 1; }
+	$(call KERNEL_TEST,build/kernel-tests-arm,--toolchain $(CURDIR)/cmake/aarch64-linux.cmake)
 
 # libstdc++ is loaded with the checker, which looks for its exceptions at the start.
 sanitize: .venv/tested ## Run the CPU kernels' tests with checks of addresses and undefined behaviour

@@ -100,18 +100,18 @@ void read_stored(PackedFormat format, const uint8_t* p, BlockRow* row) {
 
 void put_row(PackedShape shape, const BlockRow& row, int64_t lane, uint8_t* chunk) {
   std::memcpy(chunk + 2 * lane, &row.d, 2);
-  uint8_t* next = chunk + 2 * kGroupRows;
+  int64_t next = 2 * kGroupRows;
   if (shape.has_minima) {
-    std::memcpy(next + 2 * lane, &row.m, 2);
+    std::memcpy(chunk + next + 2 * lane, &row.m, 2);
     next += 2 * kGroupRows;
   }
-  for (int i = 0; i < shape.factors; ++i, next += kGroupRows) next[lane] = row.factors[i];
+  for (int i = 0; i < shape.factors; ++i, next += kGroupRows) chunk[next + lane] = row.factors[i];
   if (shape.has_minima) {
-    for (int i = 0; i < shape.factors; ++i, next += kGroupRows) next[lane] = row.minima[i];
+    for (int i = 0; i < shape.factors; ++i, next += kGroupRows) chunk[next + lane] = row.minima[i];
   }
   for (int sub = 0; sub < shape.sub_blocks; ++sub, next += quant_bytes(shape)) {
     for (int e = 0; e < kSubBlock; ++e) {
-      put_quant(shape.bits, next, lane, e, row.q[sub * kSubBlock + e]);
+      put_quant(shape.bits, chunk + next, lane, e, row.q[sub * kSubBlock + e]);
     }
   }
 }

@@ -6,7 +6,7 @@
 #include "launchers.h"
 #include "recorder.h"
 #include "runtime_kernels/packed_layout.h"
-#include "runtime_kernels/ops/pack_weight.h"
+#include "runtime_kernels/ops/pack_group.h"
 #include "scratch.h"
 #include "thread_pool.h"
 
@@ -30,93 +30,6 @@ int64_t checked_width(PackedShape shape, int64_t k) {
   STD_TORCH_CHECK(k % chunk == 0 || shape.sub_blocks == 0, "rows of ", shape.name,
                   " have a multiple of ", chunk, " elements, not ", k);
   return padded_width(shape, k);
-}
-
-int64_t stored_row_bytes(PackedShape shape, int64_t k) {
-  if (is_float(shape)) return k * shape.bits / 8;
-  if (shape.sub_blocks == 0) return 4 + k;
-  return k / chunk_elements(shape) * shape.row_bytes;
-}
-
-// Where an element of a group's row is, in elements.
-int64_t element_at(PackedShape shape, int64_t lane, int64_t element) {
-  const int64_t together = shape.together;
-  return (element / together * kGroupRows + lane) * together + element % together;
-}
-
-void pack_group(PackedFormat format, const uint8_t* stored, int64_t rows, int64_t k, uint8_t* out) {
-  const PackedShape shape = shape_of(format);
-  const int64_t chunks = k / chunk_elements(shape);
-  const int64_t chunk_bytes = header_bytes(shape) + shape.sub_blocks * quant_bytes(shape);
-  BlockRow row;
-  for (int64_t lane = 0; lane < rows; ++lane) {
-    for (int64_t chunk = 0; chunk < chunks; ++chunk, stored += shape.row_bytes) {
-      read_stored(format, stored, &row);
-      put_row(shape, row, lane, out + chunk * chunk_bytes);
-    }
-  }
-}
-
-// int8's stored rows: the scale as float32, then k signed bytes.
-void pack_int8_group(PackedShape shape, const uint8_t* stored, int64_t rows, int64_t k,
-                     int64_t width, uint8_t* out) {
-  uint8_t* scales = out + width * kGroupRows;
-  std::memset(out, 128, static_cast<size_t>(width * kGroupRows));
-  for (int64_t lane = 0; lane < rows; ++lane, stored += 4 + k) {
-    std::memcpy(scales + 4 * lane, stored, 4);
-    for (int64_t e = 0; e < k; ++e) {
-      out[element_at(shape, lane, e)] = static_cast<uint8_t>(stored[4 + e] ^ 0x80);
-    }
-  }
-}
-
-void pack_float_group(PackedShape shape, const uint8_t* stored, int64_t rows, int64_t k,
-                      uint8_t* out) {
-  const int64_t bytes = shape.bits / 8;
-  for (int64_t lane = 0; lane < rows; ++lane, stored += k * bytes) {
-    for (int64_t e = 0; e < k; ++e) {
-      std::memcpy(out + element_at(shape, lane, e) * bytes, stored + e * bytes,
-                  static_cast<size_t>(bytes));
-    }
-  }
-}
-
-float float_of(PackedFormat format, const uint8_t* p) {
-  if (format == PackedFormat::kFloat32) {
-    float value;
-    std::memcpy(&value, p, 4);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, p, 2);
-  return half_value(bits, format == PackedFormat::kBFloat16);
-}
-
-void row_values(PackedFormat format, const uint8_t* weight, int64_t row, int64_t width,
-                float* out) {
-  const PackedShape shape = shape_of(format);
-  const uint8_t* group = weight + row / kGroupRows * group_bytes(shape, width);
-  const int64_t lane = row % kGroupRows;
-  if (is_float(shape)) {
-    for (int64_t e = 0; e < width; ++e) {
-      out[e] = float_of(format, group + element_at(shape, lane, e) * (shape.bits / 8));
-    }
-    return;
-  }
-  if (shape.sub_blocks == 0) {
-    float scale;
-    std::memcpy(&scale, group + width * kGroupRows + 4 * lane, 4);
-    for (int64_t e = 0; e < width; ++e) {
-      out[e] = scale * static_cast<float>(group[element_at(shape, lane, e)] - shape.offset);
-    }
-    return;
-  }
-  const int64_t bytes = header_bytes(shape) + shape.sub_blocks * quant_bytes(shape);
-  BlockRow part;
-  for (int64_t e = 0; e < width; e += chunk_elements(shape), group += bytes) {
-    get_row(shape, lane, group, &part);
-    values_of(shape, part, out + e);
-  }
 }
 
 void check_packed(const Tensor& weight, PackedShape shape, int64_t rows, int64_t width) {
@@ -191,16 +104,7 @@ void pack_weight(Tensor stored, std::string name, int64_t k, Tensor out) {
     for (int64_t group = begin; group < end; ++group) {
       const int64_t first = group * kGroupRows, left = rows - first;
       const int64_t count = left < kGroupRows ? left : kGroupRows;
-      uint8_t* place = target + group * bytes;
-      std::memset(place, 0, static_cast<size_t>(bytes));
-      const uint8_t* from = source + first * row_bytes;
-      if (is_float(shape)) {
-        pack_float_group(shape, from, count, k, place);
-      } else if (format == PackedFormat::kInt8) {
-        pack_int8_group(shape, from, count, k, width, place);
-      } else {
-        pack_group(format, from, count, k, place);
-      }
+      pack_group(format, source + first * row_bytes, count, k, target + group * bytes);
     }
   });
 }

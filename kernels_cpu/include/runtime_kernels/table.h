@@ -154,6 +154,11 @@ const KernelTable& kernels_avx_vnni();
 const KernelTable& kernels_avx512();
 const KernelTable& kernels_avx512_vnni();
 const KernelTable& kernels_avx512_bf16();
+#elif defined(__aarch64__)
+const KernelTable& kernels_neon();
+const KernelTable& kernels_neon_dotprod();
+const KernelTable& kernels_neon_i8mm();
+const KernelTable& kernels_neon_bf16();
 #endif
 
 }  // namespace runtime_kernels

@@ -14,7 +14,7 @@ constexpr int kMaxChunk = 256;
 struct BlockRow {
   uint16_t d, m;        // float16; m: the minimum, or what the minima's factors multiply.
   uint8_t factors[16];  // Signed ones are stored 128 higher.
-  uint8_t minima[8];
+  uint8_t minima[16];
   uint8_t q[kMaxChunk];
 };
 

@@ -9,7 +9,7 @@ namespace runtime_kernels::RUNTIME_ISA {
 // Rows of x in a tile: as many as leave registers for a step's weights.
 template <PackedFormat kFormat>
 constexpr int tokens_in_tile() {
-  if (Vec::kRegisters == 32) return 8;
+  if (Vec::kRegisters == 32 && kRowVecs == 1) return 8;
   return kFormat == PackedFormat::kFloat32 || kFormat == PackedFormat::kFloat16 ? 6 : 4;
 }
 

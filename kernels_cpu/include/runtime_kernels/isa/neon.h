@@ -1,0 +1,64 @@
+// Vectors of four floats: NEON of ARMv8.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "runtime_kernels/types.h"
+
+namespace runtime_kernels::RUNTIME_ISA {
+
+struct Vec {
+  static constexpr int kWidth = 4;
+  static constexpr int kRegisters = 32;
+
+  float32x4_t v;
+
+  static inline Vec set1(float x) { return {vdupq_n_f32(x)}; }
+  static inline Vec load(const float* p) { return {vld1q_f32(p)}; }
+  static inline Vec load(const bf16* p) {
+    const uint16x4_t bits = vld1_u16(reinterpret_cast<const uint16_t*>(p));
+    return {vreinterpretq_f32_u32(vshll_n_u16(bits, 16))};
+  }
+  static inline Vec load(const f16* p) {
+    const uint16x4_t bits = vld1_u16(reinterpret_cast<const uint16_t*>(p));
+    return {vcvt_f32_f16(vreinterpret_f16_u16(bits))};
+  }
+  inline void store(float* p) const { vst1q_f32(p, v); }
+  // Round to nearest, ties to even; a NaN stays one.
+  inline void store(bf16* p) const {
+    const uint32x4_t bits = vreinterpretq_u32_f32(v);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t bias = vaddq_u32(odd, vdupq_n_u32(0x7fff));
+    const uint32x4_t rounded = vshrq_n_u32(vaddq_u32(bits, bias), 16);
+    const uint32x4_t words = vbslq_u32(vceqq_f32(v, v), rounded, vdupq_n_u32(0x7fc0));
+    vst1_u16(reinterpret_cast<uint16_t*>(p), vmovn_u32(words));
+  }
+  inline void store(f16* p) const {
+    vst1_u16(reinterpret_cast<uint16_t*>(p), vreinterpret_u16_f16(vcvt_f16_f32(v)));
+  }
+  inline float sum() const { return vaddvq_f32(v); }
+};
+
+inline Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
+inline Vec operator-(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
+inline Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
+inline Vec operator/(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
+// a * b + c
+inline Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
+// The second argument where one is NaN, as elsewhere.
+inline Vec max(Vec a, Vec b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
+inline Vec min(Vec a, Vec b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
+inline Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
+// The first and the second of each pair.
+inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
+  const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(p)));
+  first->v = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
+  second->v = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
+}
+// 2^a for whole a in [-127, 127]; 0 for -127.
+inline Vec exp2_whole(Vec a) {
+  const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(a.v), vdupq_n_s32(127));
+  return {vreinterpretq_f32_s32(vshlq_n_s32(biased, 23))};
+}
+
+}  // namespace runtime_kernels::RUNTIME_ISA

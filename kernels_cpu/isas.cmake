@@ -1,0 +1,35 @@
+# Kernels: no framework's header, and one translation unit for each instruction set.
+set(isas generic)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND isas avx2 avx_vnni avx512 avx512_vnni avx512_bf16)
+  set(flags_avx2 -mavx2 -mfma -mf16c)
+  set(flags_avx_vnni ${flags_avx2} -mavxvnni)
+  set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
+  set(flags_avx512_vnni ${flags_avx512} -mavx512vnni)
+  set(flags_avx512_bf16 ${flags_avx512_vnni} -mavx512bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  list(APPEND isas neon neon_dotprod neon_i8mm neon_bf16)
+  set(flags_neon -march=armv8-a)
+  set(flags_neon_dotprod -march=armv8.2-a+dotprod)
+  set(flags_neon_i8mm -march=armv8.2-a+dotprod+i8mm)
+  set(flags_neon_bf16 -march=armv8.2-a+dotprod+i8mm+bf16)
+endif()
+
+add_library(runtime_kernels_cpu_isa OBJECT)
+foreach(isa IN LISTS isas)
+  target_sources(runtime_kernels_cpu_isa PRIVATE ${CMAKE_CURRENT_LIST_DIR}/csrc/isa/${isa}.cpp)
+  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/csrc/isa/${isa}.cpp PROPERTIES COMPILE_OPTIONS "${flags_${isa}}")
+endforeach()
+set_target_properties(runtime_kernels_cpu_isa PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# Sanitized code is not fast anyhow: -O1 compiles in a fraction of the time.
+set(optimization $<IF:$<BOOL:${RUNTIME_SANITIZE}>,-O1,-O3>)
+target_compile_options(runtime_kernels_cpu_isa PRIVATE ${optimization} -fno-math-errno
+                                                       -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Sums of a loop are kept in registers in the order written: regrouped, they are spilled.
+  target_compile_options(runtime_kernels_cpu_isa PRIVATE -fno-tree-reassoc)
+  # GCC's own intrinsics start from undefined values on purpose.
+  target_compile_options(runtime_kernels_cpu_isa PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+target_include_directories(runtime_kernels_cpu_isa PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
+target_link_libraries(runtime_kernels_cpu_isa PRIVATE runtime_compiler)
