@@ -118,14 +118,15 @@ void put_row(PackedShape shape, const BlockRow& row, int64_t lane, uint8_t* chun
 
 void get_row(PackedShape shape, int64_t lane, const uint8_t* chunk, BlockRow* row) {
   row->d = half_at(chunk + 2 * lane);
+  const int factors = shape.factors < kMaxFactors ? shape.factors : kMaxFactors;
   const uint8_t* next = chunk + 2 * kGroupRows;
   if (shape.has_minima) {
     row->m = half_at(next + 2 * lane);
     next += 2 * kGroupRows;
   }
-  for (int i = 0; i < shape.factors; ++i, next += kGroupRows) row->factors[i] = next[lane];
+  for (int i = 0; i < factors; ++i, next += kGroupRows) row->factors[i] = next[lane];
   if (shape.has_minima) {
-    for (int i = 0; i < shape.factors; ++i, next += kGroupRows) row->minima[i] = next[lane];
+    for (int i = 0; i < factors; ++i, next += kGroupRows) row->minima[i] = next[lane];
   }
   for (int sub = 0; sub < shape.sub_blocks; ++sub, next += quant_bytes(shape)) {
     for (int e = 0; e < kSubBlock; ++e) {

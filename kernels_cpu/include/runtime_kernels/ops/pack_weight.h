@@ -9,12 +9,13 @@
 namespace runtime_kernels {
 
 constexpr int kMaxChunk = 256;
+constexpr int kMaxFactors = 16;
 
 // A row's part of a chunk, as GGUF's numbers.
 struct BlockRow {
   uint16_t d, m;        // float16; m: the minimum, or what the minima's factors multiply.
-  uint8_t factors[16];  // Signed ones are stored 128 higher.
-  uint8_t minima[16];
+  uint8_t factors[kMaxFactors];  // Signed ones are stored 128 higher.
+  uint8_t minima[kMaxFactors];
   uint8_t q[kMaxChunk];
 };
 
