@@ -14,13 +14,19 @@ from runtime.core.tokenizer.interface import Tokenizer
 def load_tokenizer(checkpoint: Checkpoint, tokenizer: str | None = None) -> Tokenizer:
     """The checkpoint's own tokenizer, or the one at the path ``tokenizer``.
 
-    The path is a directory with ``tokenizer.json`` (or ``tokenizer.model``), or a GGUF file.
+    Raises:
+        ModelLoadError: no tokenizer there, or one that cannot be read.
+    """
+    return checkpoint.load_tokenizer() if tokenizer is None else tokenizer_at(tokenizer)
+
+
+def tokenizer_at(tokenizer: str) -> Tokenizer:
+    """The tokenizer at a path: a directory with ``tokenizer.json`` (or ``tokenizer.model``), or a
+    GGUF file.
 
     Raises:
         ModelLoadError: no tokenizer there, or one that cannot be read.
     """
-    if tokenizer is None:
-        return checkpoint.load_tokenizer()
     path = Path(tokenizer).expanduser()
     if path.is_dir():
         return tokenizer_from_directory(path)

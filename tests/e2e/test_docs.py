@@ -153,19 +153,32 @@ def test_the_packages_are_found_and_the_example_of_hooks_does_the_same(workplace
     assert '"state": "selected",\n    "score": 50' in listing
 
 
-@pytest.mark.weights
-def test_the_examples_of_the_readme_work(tmp_path, smollm2_path):
-    page = read((ROOT / "README.md").read_text())
+@pytest.fixture
+def model_folder(tmp_path, smollm2_path):
+    """A folder with the small model under the names that examples give it."""
     for name in (smollm2_path.name, "model.gguf"):
         (tmp_path / name).symlink_to(smollm2_path)
+    return tmp_path
+
+
+@pytest.mark.weights
+def test_the_examples_of_benchmarks_work(model_folder):
+    page = read((DOCS / "bench.md").read_text())
+    assert len(page.commands) == 3
+    Workplace(model_folder, {}).check(page)
+
+
+@pytest.mark.weights
+def test_the_examples_of_the_readme_work(model_folder):
+    page = read((ROOT / "README.md").read_text())
     page.commands = [(line, []) for line, _ in page.commands]
     assert page.script
     assert len(page.commands) > 3
-    Workplace(tmp_path, {}).check(page)
+    Workplace(model_folder, {}).check(page)
 
 
 def test_every_page_is_checked():
-    others = {"seams", "support"}
+    others = {"seams", "support", "bench"}
     assert {path.stem for path in DOCS.glob("*.md")} - others == set(GUIDES)
 
 

@@ -29,6 +29,7 @@ PACKAGES = (
     "triton",
     "pluggy",
     "msgspec",
+    "httpx",
 )
 _VARIABLES = re.compile(r"^(VLLM_|RUNTIME_|OMP_|MKL_|KMP_|TORCH_|PYTORCH_|HF_|TRANSFORMERS_)")
 

@@ -76,7 +76,7 @@ def _add_flag(group: Any, field: dataclasses.Field[Any], hint: Any) -> None:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
         return
     if any(get_origin(kind) is Mapping for kind in kinds):
-        group.add_argument(flag, type=_json_object, metavar="JSON", **options)
+        group.add_argument(flag, type=json_object, metavar="JSON", **options)
         return
     choices = [value for kind in kinds if isinstance(kind, tuple) for value in kind]
     if choices and len(kinds) == 1:
@@ -99,7 +99,7 @@ def _kinds(hint: Any) -> list[Any]:
     ]
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
     """Parse a JSON object."""
     try:
         value = json.loads(text)

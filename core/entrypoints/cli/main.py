@@ -9,14 +9,23 @@ import re
 import sys
 from collections.abc import Sequence
 
-from runtime.core.entrypoints.cli import chat, collect_env, conformance, generate, new, ops, plugins
+from runtime.core.entrypoints.cli import (
+    bench,
+    chat,
+    collect_env,
+    conformance,
+    generate,
+    new,
+    ops,
+    plugins,
+)
 from runtime.core.errors import RuntimeUserError
 from runtime.core.logging import set_up_logging
 from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (generate, chat, plugins, ops, conformance, collect_env, new)
+COMMANDS = (generate, chat, bench, plugins, ops, conformance, collect_env, new)
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 

@@ -1,0 +1,1 @@
+"""``runtime bench``: how fast an engine is, offline, behind an HTTP server and at its start."""
