@@ -29,6 +29,8 @@ RESULTS = child.ROOT / "benchmarks" / "results" / "peers-cpu.json"
 def main() -> int:
     """Do the steps that are asked for."""
     args = parse(sys.argv[1:])
+    # Inherited by every child: engines that count the cores by themselves find as many.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     setting = child.Setting(
         weights=args.cache / "peers" / "weights",
         source=args.cache / SOURCE_NAME,

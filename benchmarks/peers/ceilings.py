@@ -13,8 +13,10 @@ from collections.abc import Callable
 import torch
 
 _GIB_READ = 1
-_SIDE = 2048
+_SIDES = (512, 2048)
 """Of the square matrices that are multiplied."""
+_PATIENCE = 0.1
+"""Seconds for a small product above which a large one is not tried."""
 _TIMES = 5
 
 
@@ -37,11 +39,21 @@ def measure(threads: int) -> dict[str, float]:
     found = {"read_bytes_s": data.nbytes / best_seconds(data.sum)}
     del data
     for dtype in (torch.float32, torch.bfloat16):
-        left, right = (torch.randn(_SIDE, _SIDE).to(dtype) for _ in range(2))
-        seconds = best_seconds(lambda left=left, right=right: left @ right)
         name = str(dtype).removeprefix("torch.")
-        found[f"gemm_{name}_flop_s"] = 2 * _SIDE**3 / seconds
+        found[f"gemm_{name}_flop_s"] = gemm(dtype)
     return found
+
+
+def gemm(dtype: torch.dtype) -> float:
+    """Operations a second of a product of large matrices; of small ones where that is slow."""
+    rate = 0.0
+    for side in _SIDES:
+        left, right = (torch.randn(side, side).to(dtype) for _ in range(2))
+        seconds = best_seconds(lambda left=left, right=right: left @ right)
+        rate = max(rate, 2 * side**3 / seconds)
+        if seconds > _PATIENCE:
+            break
+    return rate
 
 
 if __name__ == "__main__":

@@ -48,12 +48,9 @@ def run_task(task: Task, python: Path, setting: Setting) -> list[Record]:
     """Run a task; one record for each of its workloads, with what went wrong if anything did."""
     job = job_of(task, setting)
     words = [str(python), "-m", f"benchmarks.peers.drivers.{task.engine.driver}"]
-    environment = {
-        **os.environ,
-        **task.engine.variables,
-        "OMP_NUM_THREADS": str(setting.threads),
-        "HF_HUB_OFFLINE": "1",
-    }
+    place = {"environment": python.parents[1]}
+    own = {key: value.format(**place) for key, value in task.engine.variables.items()}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", **own}
     setting.logs.mkdir(parents=True, exist_ok=True)
     log = setting.logs / f"{task.engine.name}-{task.precision.name}-{task.workloads}.log"
     before = _busy()

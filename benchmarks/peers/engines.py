@@ -39,7 +39,7 @@ class Engine:
     build: Mapping[str, str] = field(default_factory=dict)
     """Environment variables while it is installed."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables while it runs."""
+    """Environment variables while it runs. ``{environment}`` is the folder of its environment."""
     workloads: str = "abcde"
     """Letters of those that it can do."""
     together: bool = False
@@ -122,6 +122,10 @@ ENGINES = (
             "VLLM_CPU_KVCACHE_SPACE": "2",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_NO_USAGE_STATS": "1",
+            # What it compiles so is not found again by the next process.
+            "VLLM_USE_AOT_COMPILE": "0",
+            # Its documentation asks for this OpenMP library, which it brings along.
+            "LD_PRELOAD": "{environment}/lib/libiomp5.so",
         },
         together=True,
     ),

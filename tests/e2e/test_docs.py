@@ -178,7 +178,7 @@ def test_the_examples_of_the_readme_work(model_folder):
 
 
 def test_every_page_is_checked():
-    others = {"seams", "support", "bench"}
+    others = {"seams", "support", "bench", "peers", "peers-results"}
     assert {path.stem for path in DOCS.glob("*.md")} - others == set(GUIDES)
 
 
