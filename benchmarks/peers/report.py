@@ -101,8 +101,8 @@ def _machine(document: Mapping[str, Any]) -> str:
     lines = [
         f"# Beside other engines, {document['date'][:10]}",
         "",
-        f"{host['processor']}, {document['threads']} threads. It reads {number(gigabytes)} GB/s and",
-        f"multiplies matrices at {number(gemm['float32'])} GFLOP/s in float32,",
+        f"{host['processor']}, {document['threads']} threads. It reads {number(gigabytes)} GB/s",
+        f"and multiplies matrices at {number(gemm['float32'])} GFLOP/s in float32,",
         f"{number(gemm['bfloat16'])} in bfloat16 (torch). Other work took",
         f"{100 * statistics.median(shares):.0f} % of the processor in the median process,",
         f"{100 * max(shares):.0f} % in the worst.",

@@ -99,7 +99,7 @@ def test_the_report_has_every_figure_and_what_did_not_run(records):
         "records": records,
     }
     text = markdown(document)
-    assert "A processor, 2 threads. It reads 15.5 GB/s" in text
+    assert "A processor, 2 threads. It reads 15.5 GB/s\nand multiplies" in text
     assert "runtime 0.1.0, llama.cpp 0.3.36." in text
     assert (
         "| (a) | decode, tok/s | float32 | 20.0 (float32) | 16.0 (llama.cpp float32) | 1.25 |"
