@@ -88,7 +88,7 @@ ENGINES = (
         "hf",
         (
             Precision("float32", "float32", {"model": _F32, "dtype": "float32"}, "ae"),
-            # Far behind the others on processors without bfloat16 instructions, and slow to wait for.
+            # Slow to wait for where the processor has no bfloat16 instructions, and far behind.
             Precision("bfloat16", "16-bit", {"model": _BF16, "dtype": "bfloat16"}, ""),
         ),
         requirements=("torch==2.13.0", "transformers==5.24.0", "accelerate", "gguf"),

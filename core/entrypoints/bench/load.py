@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import resource
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -14,6 +15,9 @@ from runtime.core.entrypoints.bench.metrics import RequestRecord
 from runtime.core.errors import ConfigError
 
 T = TypeVar("T")
+
+_OTHER_FILES = 100
+"""Open files of a process beside its connections, at most."""
 
 
 def arrival_times(count: int, rate: float, burstiness: float, rng: random.Random) -> list[float]:
@@ -36,6 +40,15 @@ def arrival_times(count: int, rate: float, burstiness: float, rng: random.Random
         times.append(due)
         due += rng.gammavariate(burstiness, 1 / (rate * burstiness))
     return times
+
+
+def allow_connections(count: int) -> None:
+    """Let this process have that many sockets open, as far as the system lets it decide."""
+    wanted = count + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def run_load(

@@ -199,9 +199,10 @@ async def measure(
     from tqdm import tqdm
 
     from runtime.core.entrypoints.bench.client import KEY_VARIABLE, http_client, send
-    from runtime.core.entrypoints.bench.load import arrival_times, run_load
+    from runtime.core.entrypoints.bench.load import allow_connections, arrival_times, run_load
 
     due = arrival_times(len(requests), args.request_rate, args.burstiness, random.Random(args.seed))
+    allow_connections(min(len(requests), args.max_concurrency or len(requests)))
     async with http_client(os.environ.get(KEY_VARIABLE), args.timeout) as client:
         target = await find_target(args, client)
         for request in warmups:

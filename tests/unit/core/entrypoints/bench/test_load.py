@@ -2,12 +2,13 @@
 
 import asyncio
 import random
+import resource
 import statistics
 import time
 
 import pytest
 
-from runtime.core.entrypoints.bench.load import arrival_times, run_load
+from runtime.core.entrypoints.bench.load import allow_connections, arrival_times, run_load
 from runtime.core.entrypoints.bench.metrics import RequestRecord
 from runtime.core.errors import ConfigError
 
@@ -36,6 +37,17 @@ def test_a_rate_must_be_positive(rate):
 def test_burstiness_must_be_positive(burstiness):
     with pytest.raises(ConfigError, match="burstiness="):
         arrival_times(1, 1.0, burstiness, random.Random(0))
+
+
+@pytest.mark.parametrize(("count", "soft"), [(10, 300), (400, 500)])
+def test_files_may_be_as_many_as_connections(count, soft):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    try:
+        allow_connections(count)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 class Sender:
