@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _BACKENDS = ("openai", "openai-chat")
 _INF = float("inf")
+_TOKENS_REMEDY = " (if the server takes no token ids, add --text-prompts)"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -209,7 +210,10 @@ async def measure(
             record = await send(client, target, request)
             if record.error is not None:
                 url = shown("", target.url)
-                raise RuntimeUserError(f"the warm-up request to {url} failed: {record.error}")
+                remedy = _TOKENS_REMEDY if request.prompt.text is None else ""
+                raise RuntimeUserError(
+                    f"the warm-up request to {url} failed{remedy}: {record.error}"
+                )
         with tqdm(total=len(requests), unit="req", disable=args.disable_tqdm) as bar:
             return await run_load(
                 requests,

@@ -171,8 +171,12 @@ def test_all_failed_is_an_error(bench, server, capsys):
 def test_a_failed_warm_up_ends_it(bench, server, capsys):
     server.answer = failing(0, 99)
     assert bench("--num-prompts", 3) == (2, None)
-    url = f"{server.url}/v1/completions"
-    assert error_of(capsys) == f"the warm-up request to {url} failed: HTTP 503: overloaded 1"
+    told = error_of(capsys)
+    assert told.startswith(f"the warm-up request to {server.url}/v1/completions failed")
+    assert told.endswith(": HTTP 503: overloaded 1")
+    assert "--text-prompts" in told
+    assert bench("--num-prompts", 3, "--text-prompts") == (2, None)
+    assert "--text-prompts" not in error_of(capsys)
 
 
 def test_an_unreachable_url_is_one_line(bench, server, capsys):
