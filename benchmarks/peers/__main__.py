@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,8 @@ RESULTS = child.ROOT / "benchmarks" / "results" / "peers-cpu.json"
 def main() -> int:
     """Do the steps that are asked for."""
     args = parse(sys.argv[1:])
+    # Ended as an interruption does, with the child that runs.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # Inherited by every child: engines that count the cores by themselves find as many.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     setting = child.Setting(
