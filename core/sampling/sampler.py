@@ -82,10 +82,10 @@ class Sampler:
         if not rows:
             return greedy
         index = to_device(rows, torch.int64, self.device, self.memory)
-        drawn = self._draw(logits.index_select(0, index), [batch.states[row] for row in rows])
+        drawn = self.draw(logits.index_select(0, index), [batch.states[row] for row in rows])
         return greedy.index_copy(0, index, drawn)
 
-    def _draw(self, logits: torch.Tensor, states: Sequence[RequestState]) -> torch.Tensor:
+    def draw(self, logits: torch.Tensor, states: Sequence[RequestState]) -> torch.Tensor:
         """Sample rows [n, vocab] by the exponential race: argmax of p / Exp(1) noise.
 
         The race is distributed as a multinomial draw (the Gumbel-max trick, Gumbel 1954).

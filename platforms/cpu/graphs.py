@@ -153,14 +153,15 @@ class _Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _begin(self) -> None:
         if self._with_kernels:
             operators().begin_recording.default()
+        self._recorded = False  # This mode sees that call, too.
 
     def _end(self) -> None:
         if not self._with_kernels:
             return
+        recorded = self._recorded
         recording = _Recording(operators().end_recording.default())
-        if self._recorded:
+        if recorded:
             self.graph.steps.append(recording)
-        self._recorded = False
 
 
 def capturing() -> bool:

@@ -1,0 +1,52 @@
+"""The CPU platform's model runner and sampler: which threads compute what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from runtime.core.messages import RunnerOutput, SchedulerOutput
+from runtime.core.runner.graph_runner import GraphModelRunner
+from runtime.core.runner.input_batch import RequestState
+from runtime.core.sampling.sampler import Sampler
+from runtime.platforms.cpu.kernels import operators, why_missing
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch computes with so many threads within."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class CpuModelRunner(GraphModelRunner):
+    """Keeps torch to one thread within a step where the kernels have threads of their own.
+
+    After an op on several threads, OpenMP's workers look for the next one for milliseconds, on the
+    cores that the kernels' workers need: seven a step of SmolLM2 on two cores. What torch computes
+    in a step is small.
+    """
+
+    def execute(self, step: SchedulerOutput) -> RunnerOutput:
+        """Run one step."""
+        if why_missing() is not None:
+            return super().execute(step)
+        with torch_threads(1):
+            return super().execute(step)
+
+
+class CpuSampler(Sampler):
+    """Draws with all threads: sorting vocabularies is no small part of a step."""
+
+    def draw(self, logits: torch.Tensor, states: Sequence[RequestState]) -> torch.Tensor:
+        """Sample rows [n, vocab]."""
+        if why_missing() is not None:
+            return super().draw(logits, states)
+        with torch_threads(operators().threads()):
+            return super().draw(logits, states)
