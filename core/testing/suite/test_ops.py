@@ -204,7 +204,8 @@ def test_compiled_graph(op: str, generator: torch.Generator) -> None:
     definition = get_op(op)
     sample = _samples(definition, torch.float32, generator)[0]
     again = copies(sample)
-    torch.compiler.reset()  # The function below is one for all ops, and has been compiled for others.
+    # The function below is one for all ops, and has been compiled for others.
+    torch.compiler.reset()
     compiled = torch.compile(lambda *args: definition(*args), backend="eager", fullgraph=True)
     got = _results(definition, list(sample), compiled(*sample))
     expected = _results(definition, again, definition(*again))
