@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ from tqdm import tqdm
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError
 from runtime.core.loader.checkpoint import Checkpoint
+from runtime.core.loader.dummy import DummyValues, DummyWeight
 from runtime.core.loader.weights import LazyWeight
 from runtime.core.quantization.block_formats import BlockRows
 
 logger = logging.getLogger(__name__)
 
-DUMMY_RANGE = 1e-3
-"""Dummy weights lie between minus this and this."""
 _LISTED = 5
 """Names that an error lists before it counts the rest."""
 
@@ -175,29 +173,10 @@ def _listed(names: Iterable[str]) -> str:
     return f"{len(every)} tensor{'s' if len(every) > 1 else ''} ({shown})"
 
 
-class _RandomWeight(LazyWeight):
-    """Uniform values; the same for a name and seed on every device."""
-
-    dtype = torch.float32
-
-    def __init__(self, name: str, shape: tuple[int, ...], seed: int) -> None:
-        self.name = name
-        self.shape = shape
-        self._seed = seed ^ zlib.crc32(name.encode())
-        self._generator = torch.Generator()
-
-    def read(self, start: int, stop: int) -> torch.Tensor:
-        """The next rows, which must be asked for in order from the first."""
-        if start == 0:
-            self._generator.manual_seed(self._seed)
-        shape = (stop - start, *self.shape[1:]) if self.shape else ()
-        values = torch.empty(shape, dtype=self.dtype)
-        return values.uniform_(-DUMMY_RANGE, DUMMY_RANGE, generator=self._generator)
-
-
 def _dummies(targets: Mapping[str, Sequence[_Target]], seed: int) -> list[tuple[str, LazyWeight]]:
     logger.warning("load_format=dummy: the weights are random, so is the text")
+    values = DummyValues(seed)
     return [
-        (name, _RandomWeight(name, tuple(places[0].view.shape), seed))
+        (name, DummyWeight(name, tuple(places[0].view.shape), values))
         for name, places in targets.items()
     ]

@@ -8,8 +8,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from runtime.core.errors import ModelLoadError
+from runtime.core.loader.dummy import DUMMY_RANGE
 from runtime.core.loader.hf_directory import HFDirectory
-from runtime.core.loader.load import DUMMY_RANGE, load_weights
+from runtime.core.loader.load import load_weights
 from runtime.platforms.null.platform import NullPlatform
 
 
