@@ -13,7 +13,7 @@ SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kernels weights test test-kernels test-arm sanitize lint format docs wheel clean
+.PHONY: help demo kernels weights test test-cuda test-kernels test-arm sanitize lint format docs wheel clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
 
 test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
+
+# By the machine's own Python: torch for the GPU is there, and is not for .venv to fetch.
+test-cuda: ## Pass the tests that need an NVIDIA GPU, with python3's own packages
+	PYTHONPATH="$(CURDIR):$$PYTHONPATH" python3 -m pytest -q -n 0 tests/device/cuda
+	PYTHONPATH="$(CURDIR):$$PYTHONPATH" python3 -m runtime conformance --platform cuda
 
 # The kernels' own test program, which needs no torch: here, and for ARM64 under an emulator.
 KERNEL_TEST = $(BIN)/cmake -S kernels_cpu/tests -B $(1) $(2) >/dev/null && \

@@ -1,0 +1,67 @@
+"""The shapes of real models, which the conformance suite's small ones do not reach."""
+
+import pytest
+import torch
+
+from runtime.core.ops.paged_attention import paged_attention
+from runtime.core.testing.comparison import deviation
+from runtime.platforms.triton.attention import splits_of, tiles_of
+
+pytest.importorskip("triton")
+
+
+def case(lengths, counts, heads, kv_heads, size, dtype, block_size=16):
+    generator = torch.Generator().manual_seed(torch.seed() % 2**63)
+    width = -(-max(lengths) // block_size)
+    total = len(lengths) * width + 1
+    table = (torch.randperm(total - 1, generator=generator) + 1).to(torch.int32)
+    table = table.reshape(len(lengths), width)
+    starts = torch.tensor([0, *torch.tensor(counts).cumsum(0).tolist()], dtype=torch.int32)
+    query = torch.randn((sum(counts), heads, size), generator=generator).to(dtype)
+    cache = torch.randn((2, total, block_size, kv_heads, size), generator=generator).to(dtype)
+    return query, cache, table, torch.tensor(lengths, dtype=torch.int32), starts
+
+
+def check(got, arguments, scale, window, dtype):
+    device = [a.double() if a.is_floating_point() else a for a in arguments]
+    device = [a.cuda() for a in device]
+    expected = paged_attention.definition.reference(*device, scale, window, None)
+    tolerance = paged_attention.definition.tolerance[dtype]
+    found = deviation(got.cpu(), expected.cpu(), tolerance)
+    assert found.acceptable, found
+
+
+@pytest.mark.parametrize("window", [None, 700])
+@pytest.mark.parametrize(
+    ("requests", "heads", "kv_heads", "size"),
+    [(1, 32, 8, 128), (3, 32, 8, 128), (40, 28, 4, 128), (2, 16, 2, 256), (5, 40, 5, 64)],
+)
+def test_decode(requests, heads, kv_heads, size, window):
+    from runtime.platforms.triton import paged
+
+    lengths = torch.randint(1, 2500, (requests,)).tolist()
+    arguments = case(lengths, [1] * requests, heads, kv_heads, size, torch.bfloat16)
+    query, cache, table, seq_lens, _ = (a.cuda() for a in arguments)
+    splits = splits_of(requests, kv_heads)
+    out = torch.full_like(query, torch.nan)
+    workspace = (
+        torch.full((requests * heads * splits * size,), torch.nan, device="cuda"),
+        torch.full((requests * heads * splits,), torch.nan, device="cuda"),
+    )
+    paged.decode(query, cache, table, seq_lens, out, workspace, splits, size**-0.5, window, None)
+    check(out, arguments, size**-0.5, window, torch.bfloat16)
+
+
+@pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_prefill_after_a_prefix(dtype, window):
+    from runtime.platforms.triton import paged
+
+    counts, lengths = [300, 129, 1, 128, 5], [300, 600, 1, 131, 900]
+    arguments = case(lengths, counts, 32, 8, 128, dtype)
+    query, cache, table, seq_lens, starts = (a.cuda() for a in arguments)
+    rows = paged.prefill_rows(dtype, 128)
+    tiles = [torch.from_numpy(t).cuda() for t in tiles_of(arguments[4].numpy(), 0, rows)]
+    out = torch.full_like(query, torch.nan)
+    paged.prefill(query, cache, table, seq_lens, starts, *tiles, out, 128**-0.5, window, None)
+    check(out, arguments, 128**-0.5, window, dtype)
