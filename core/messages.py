@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from runtime.core.sampling.params import SamplingParams
@@ -96,3 +98,21 @@ class RunnerOutput(msgspec.Struct, frozen=True):
     """The next token of each request all of whose tokens were computed."""
     logprobs: dict[str, TokenLogprobs]
     prompt_logprobs: dict[str, list[TokenLogprobs]]
+
+
+class PendingOutput(Protocol):
+    """A step that was handed to a device, which may still be at it."""
+
+    def result(self) -> RunnerOutput:
+        """What it computed; waits for it. Steps are asked for in the order of their submission."""
+
+
+class ReadyOutput:
+    """A step that is done."""
+
+    def __init__(self, output: RunnerOutput) -> None:
+        self._output = output
+
+    def result(self) -> RunnerOutput:
+        """What it computed."""
+        return self._output

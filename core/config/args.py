@@ -87,4 +87,9 @@ class EngineArgs:
         "Scheduler", "Order in which waiting requests are taken", "fcfs"
     )
     enable_chunked_prefill: bool = _arg("Scheduler", "Split long prompts over several steps", True)
+    async_scheduling: bool | None = _arg(
+        "Scheduler",
+        "Schedule a step while the one before it runs (default: where the device queues work)",
+        None,
+    )
     use_tqdm_on_load: bool = _arg("Loading", "Show a progress bar while loading", True)

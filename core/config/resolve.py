@@ -47,7 +47,7 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
     """
     model = _model_config(args, platform, checkpoint)
     cache = _cache_config(args, platform.capabilities)
-    scheduler = _scheduler_config(args, model)
+    scheduler = _scheduler_config(args, model, platform)
     config = RuntimeConfig(
         platform=platform,
         model=model,
@@ -177,7 +177,7 @@ def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> Cache
     return CacheConfig(size, caching, override, args.kv_cache_dtype)
 
 
-def _scheduler_config(args: EngineArgs, model: ModelConfig) -> SchedulerConfig:
+def _scheduler_config(args: EngineArgs, model: ModelConfig, platform: Platform) -> SchedulerConfig:
     max_seqs = DEFAULT_MAX_SEQS if args.max_num_seqs is None else args.max_num_seqs
     if max_seqs < 1:
         raise ConfigError(f"max_num_seqs={max_seqs} must be at least 1")
@@ -203,7 +203,10 @@ def _scheduler_config(args: EngineArgs, model: ModelConfig) -> SchedulerConfig:
         raise ConfigError(
             f"scheduling_policy={args.scheduling_policy!r} must be one of {choices}"
         ) from None
-    return SchedulerConfig(tokens, max_seqs, policy, args.enable_chunked_prefill)
+    ahead = args.async_scheduling
+    if ahead is None:
+        ahead = platform.queue is not None
+    return SchedulerConfig(tokens, max_seqs, policy, args.enable_chunked_prefill, ahead)
 
 
 def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:

@@ -84,6 +84,8 @@ class SchedulerConfig:
     """Requests that run at once."""
     policy: SchedulingPolicy
     enable_chunked_prefill: bool
+    async_scheduling: bool = False
+    """Whether a step is scheduled while the one before it runs."""
 
 
 @dataclass(frozen=True)

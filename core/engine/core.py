@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pkgutil
+from collections import deque
 from collections.abc import Iterable
 
 from runtime.core.config.runtime import RuntimeConfig
@@ -18,7 +19,13 @@ from runtime.core.kv_cache.spec import (
     request_bytes,
 )
 from runtime.core.loader.checkpoint import Checkpoint
-from runtime.core.messages import EngineOutput, EngineRequest
+from runtime.core.messages import (
+    EngineOutput,
+    EngineRequest,
+    PendingOutput,
+    RunnerOutput,
+    SchedulerOutput,
+)
 from runtime.core.runner.executor import Executor
 from runtime.core.scheduler.scheduler import Scheduler
 
@@ -49,6 +56,8 @@ class EngineCore:
         self.executor.initialize_cache(layout, max_model_len)
         scheduler_class = pkgutil.resolve_name(config.platform.scheduler_class)
         self.scheduler: Scheduler = scheduler_class(config, layout)
+        self._under_way: deque[tuple[SchedulerOutput, PendingOutput]] = deque()
+        self._depth = 2 if config.scheduler.async_scheduling else 1
         _log_cache(layout, max_model_len, config.scheduler.max_num_batched_tokens)
 
     @property
@@ -65,15 +74,39 @@ class EngineCore:
         self.scheduler.abort(request_ids)
 
     def step(self) -> list[EngineOutput]:
-        """Run one step and return what it gave."""
+        """Hand one step to the executor and return what the oldest one gave.
+
+        With asynchronous scheduling one step runs while the next is prepared, so the first call
+        returns nothing yet.
+        """
         step = self.scheduler.schedule()
         try:
-            result = self.executor.execute(step)
+            pending = self.executor.submit(step)
         except BaseException:
-            # Blocks were offered to other requests before they were computed.
-            self.scheduler.kv_cache.reset_prefix_cache()
+            self.scheduler.cancel()
+            self._distrust_cache()
+            raise
+        self._under_way.append((step, pending))
+        if step.num_scheduled and len(self._under_way) < self._depth:
+            return []
+        return self._settle()
+
+    def _settle(self) -> list[EngineOutput]:
+        step, pending = self._under_way.popleft()
+        try:
+            result: RunnerOutput = pending.result()
+        except BaseException:
+            # Later steps have begun with what this one was to give.
+            for _ in range(len(self._under_way) + 1):
+                self.scheduler.cancel()
+            self._under_way.clear()
+            self._distrust_cache()
             raise
         return self.scheduler.update(step, result)
+
+    def _distrust_cache(self) -> None:
+        # Blocks were offered to other requests before they were computed.
+        self.scheduler.kv_cache.reset_prefix_cache()
 
     def shutdown(self) -> None:
         """End the executor."""

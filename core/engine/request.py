@@ -43,6 +43,9 @@ class Request:
         self.eos_token_ids = frozenset(message.eos_token_ids)
         self.status = RequestStatus.WAITING
         self.num_computed = 0
+        """Those of steps that are under way included."""
+        self.num_pending = 0
+        """Tokens that steps under way will give."""
         self.num_cached_tokens: int | None = None
         """Prompt tokens taken from the prefix cache when the request first ran."""
         self.num_preemptions = 0
@@ -61,6 +64,16 @@ class Request:
     def num_output_tokens(self) -> int:
         """Tokens of output."""
         return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def num_schedulable(self) -> int:
+        """Tokens that a next step can compute: known or pending ones.
+
+        None where the pending ones are the last that the request may have.
+        """
+        if self.num_pending and self.num_output_tokens + self.num_pending >= self.max_tokens:
+            return 0
+        return self.num_tokens + self.num_pending - self.num_computed
 
     @property
     def reads_prefix_cache(self) -> bool:

@@ -168,6 +168,24 @@ class MemoryRole(Protocol):
         """Whether that exception means that the device has no memory left."""
 
 
+class HostCopy(Protocol):
+    """A device tensor's values on their way to the host."""
+
+    def wait(self) -> torch.Tensor:
+        """The host tensor; waits until it is there."""
+
+
+@runtime_checkable
+class QueueRole(Protocol):
+    """Work that the device queues. Without it the host waits for each step's tokens at once."""
+
+    def start_copy_to_host(self, source: torch.Tensor) -> HostCopy:
+        """Begin a copy of ``source`` as it is once all work before this call is done.
+
+        Returns at once. Later work may change ``source``: it comes after the copy.
+        """
+
+
 class Graph(Protocol):
     """Captured device work."""
 
@@ -297,6 +315,11 @@ class Platform(ABC):
     @cached_property
     def graphs(self) -> GraphRole | None:
         """Graph capture. Default: None, everything runs eagerly."""
+        return None
+
+    @cached_property
+    def queue(self) -> QueueRole | None:
+        """Queued work. Default: None, each step is waited for."""
         return None
 
     @cached_property

@@ -20,15 +20,38 @@ class MirroredBuffer:
     """
 
     def __init__(
-        self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, memory: MemoryRole
+        self,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        device: torch.device,
+        memory: MemoryRole,
+        turns: int = 1,
     ) -> None:
-        self.host_tensor = memory.host_buffer(shape, dtype)
-        self.host: npt.NDArray[np.generic] = self.host_tensor.numpy()
+        """``turns`` is the number of steps that may be under way at once."""
+        self._sources = [memory.host_buffer(shape, dtype) for _ in range(turns)]
+        self._arrays: list[npt.NDArray[np.generic]] = [one.numpy() for one in self._sources]
+        self._turn = 0
         self._shared = self.host_tensor.device == device
+        if self._shared:
+            del self._sources[1:], self._arrays[1:]
         self.device_tensor = self.host_tensor
         if not self._shared:
             self.device_tensor = torch.zeros(tuple(shape), dtype=dtype, device=device)
         self._memory = memory
+
+    @property
+    def host_tensor(self) -> torch.Tensor:
+        """The host side of this step."""
+        return self._sources[self._turn]
+
+    @property
+    def host(self) -> npt.NDArray[np.generic]:
+        """The same, for NumPy."""
+        return self._arrays[self._turn]
+
+    def turn(self) -> None:
+        """Begin a step: go on to the next host side, which the device has read by then."""
+        self._turn = (self._turn + 1) % len(self._sources)
 
     def push(self, count: int) -> torch.Tensor:
         """Copy the first ``count`` rows to the device and return them there."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
 from runtime.core.loader.checkpoint import Checkpoint
-from runtime.core.messages import RunnerOutput, SchedulerOutput
+from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.runner.worker import Worker
 
 
@@ -24,8 +24,8 @@ class Executor(Protocol):
     def initialize_cache(self, layout: KVCacheLayout, max_model_len: int) -> None:
         """Allocate the KV cache, for requests up to that length, on every worker."""
 
-    def execute(self, step: SchedulerOutput) -> RunnerOutput:
-        """Run one step."""
+    def submit(self, step: SchedulerOutput) -> PendingOutput:
+        """Hand over one step; need not wait for it."""
 
     def shutdown(self) -> None:
         """End the workers."""
@@ -52,9 +52,9 @@ class UniprocExecutor:
         """Allocate it on the worker."""
         self._worker.initialize_cache(layout, max_model_len)
 
-    def execute(self, step: SchedulerOutput) -> RunnerOutput:
-        """Run it on the worker."""
-        return self._worker.execute(step)
+    def submit(self, step: SchedulerOutput) -> PendingOutput:
+        """Hand it to the worker."""
+        return self._worker.submit(step)
 
     def shutdown(self) -> None:
         """End the worker."""

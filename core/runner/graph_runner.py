@@ -31,6 +31,8 @@ class GraphModelRunner(ModelRunner):
         self.graphs: dict[int, Graph] = {}
         self.num_replays = 0
         self._sizes: list[int] = []
+        self._logits: torch.Tensor | None = None
+        self._most_likely: torch.Tensor | None = None
         reason = self._reason_against()
         if reason is not None:
             logger.info("graphs: none are captured: %s", reason)
@@ -54,7 +56,7 @@ class GraphModelRunner(ModelRunner):
         for size in progress:
             inputs = self.assemble([], np.zeros(0, dtype=np.int32), size)
             # Once before the capture: whatever is set up lazily is set up now.
-            super().run_model(inputs)
+            self._work(size, inputs)
             self._capture(size, inputs)
         logger.info("graphs: captured for batches of %s", ", ".join(map(str, self._sizes)))
 
@@ -101,9 +103,38 @@ class GraphModelRunner(ModelRunner):
         return None
 
     def _capture(self, size: int, inputs: StepInputs) -> None:
-        def work() -> None:
-            hidden = super(GraphModelRunner, self).run_model(inputs)
-            self._hidden[:size].copy_(hidden)
-
         other = next(iter(self.graphs.values()), None)
-        self.graphs[size] = self._role.capture(work, other)
+        self.graphs[size] = self._role.capture(lambda: self._work(size, inputs), other)
+
+    def _work(self, size: int, inputs: StepInputs) -> None:
+        """What is captured: the model and, where tokens stay on the device, their choice too."""
+        hidden = super().run_model(inputs)
+        self._hidden[:size].copy_(hidden)
+        if self.last_tokens is None:
+            return
+        logits = self.model.compute_logits(hidden)
+        if self._logits is None or self._most_likely is None:
+            # The largest size is the first.
+            self._logits = torch.zeros_like(logits)
+            self._most_likely = torch.zeros(size, dtype=torch.int64, device=self.device)
+        self._logits[:size].copy_(logits)
+        self._most_likely[:size].copy_(self.sampler.most_likely(logits))
+
+    def logits_of(self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
+        """The graph's, where the step was one."""
+        if self._logits is not None and self._has(inputs, rows):
+            return self._logits[: len(rows)]
+        return super().logits_of(inputs, hidden, rows)
+
+    def most_likely_of(
+        self, inputs: StepInputs, logits: torch.Tensor, rows: list[int]
+    ) -> torch.Tensor:
+        """The graph's, where the step was one."""
+        if self._most_likely is not None and self._has(inputs, rows):
+            return self._most_likely[: len(rows)]
+        return super().most_likely_of(inputs, logits, rows)
+
+    def _has(self, inputs: StepInputs, rows: list[int]) -> bool:
+        """Whether a graph has computed those rows of a step, and they are the first ones."""
+        size = len(inputs.counts) + inputs.padding
+        return size in self.graphs and inputs.counts.max() == 1 and rows[-1] == len(rows) - 1

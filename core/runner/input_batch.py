@@ -28,6 +28,8 @@ class RequestState:
     prompt_logprobs_from: int
     processor_state: dict[str, object] = field(default_factory=dict)
     """For logits processors, by their name."""
+    num_pending: int = 0
+    """Of ``num_tokens``, how many last ones the host does not know yet."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -59,9 +61,21 @@ class InputBatch:
             self._update(update)
 
     def append_token(self, state: RequestState, token_id: int) -> None:
-        """Add a sampled token."""
+        """Add a sampled token; there must be no pending one."""
         self.token_ids[state.row, state.num_tokens] = token_id
         state.num_tokens += 1
+
+    def append_pending(self, state: RequestState) -> None:
+        """Add a token that only the device knows so far."""
+        state.num_tokens += 1
+        state.num_pending += 1
+
+    def settle(self, state: RequestState, token_id: int) -> None:
+        """Say what a request's first pending token is; nothing where the request is gone."""
+        if self.states.get(state.request_id) is not state:
+            return
+        self.token_ids[state.row, state.num_tokens - state.num_pending] = token_id
+        state.num_pending -= 1
 
     def tokens_of(self, state: RequestState) -> npt.NDArray[np.int32]:
         """All tokens known of a request; a view."""

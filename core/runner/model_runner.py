@@ -17,10 +17,18 @@ from runtime.core.attention.layer import Attention
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.forward_context import ForwardContext
 from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
-from runtime.core.messages import RunnerOutput, SchedulerOutput, TokenLogprobs
+from runtime.core.messages import (
+    PendingOutput,
+    ReadyOutput,
+    RunnerOutput,
+    SchedulerOutput,
+    TokenLogprobs,
+)
 from runtime.core.models.interface import CausalLM
+from runtime.core.platform.interface import HostCopy
 from runtime.core.runner.buffers import MirroredBuffer, put
 from runtime.core.runner.input_batch import InputBatch, RequestState
+from runtime.core.runner.under_way import LastTokens, ReadyCopy, StepsUnderWay
 from runtime.core.sampling.sampler import Sampler, SamplingBatch
 
 logger = logging.getLogger(__name__)
@@ -61,6 +69,8 @@ class ModelRunner:
         }
         sampler_class = pkgutil.resolve_name(config.platform.sampler_class)
         self.sampler: Sampler = sampler_class(config, device)
+        self.last_tokens: LastTokens | None = None
+        """Of steps under way; None where each step is waited for."""
 
     def kv_cache_specs(self) -> dict[str, KVCacheSpec]:
         """What each attention layer keeps, by the layer's name."""
@@ -76,6 +86,8 @@ class ModelRunner:
         tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
         self.layout = layout
         self.batch = InputBatch(seqs, max_model_len, layout)
+        self.steps = StepsUnderWay(self.batch)
+        self._buffers: list[MirroredBuffer] = []
         self._builders: list[MetadataBuilder] = []
         for group, count in zip(layout.groups, layout.num_blocks, strict=True):
             layers = [self.attention_layers[name] for name in group.layer_names]
@@ -90,6 +102,8 @@ class ModelRunner:
         self._query_start = self._buffer((seqs + 1,), torch.int32)
         self._seq_lens = self._buffer((seqs,), torch.int32)
         self._logit_rows = self._buffer((seqs,), torch.int64)
+        if self.config.scheduler.async_scheduling:
+            self.last_tokens = LastTokens(seqs, self._input_ids, self._buffer)
         self._numbers = np.arange(max(tokens, seqs) + 1, dtype=np.int32)
         self._slots = [self._buffer((tokens,), torch.int64) for _ in layout.groups]
         self._tables = [
@@ -97,11 +111,17 @@ class ModelRunner:
         ]
 
     @torch.inference_mode()
-    def execute(self, step: SchedulerOutput) -> RunnerOutput:
-        """Run one step."""
+    def submit(self, step: SchedulerOutput) -> PendingOutput:
+        """Hand one step to the device.
+
+        Waits for the steps under way only where a request's next token depends on theirs.
+        """
         self.batch.apply(step)
         if not step.num_scheduled:
-            return RunnerOutput({}, {}, {})
+            return ReadyOutput(RunnerOutput({}, {}, {}))
+        scheduled = [self.batch.states[request_id] for request_id in step.num_scheduled]
+        if any(state.num_pending and state.params.reads_output for state in scheduled):
+            self.steps.settle()
         inputs = self.prepare_inputs(step.num_scheduled)
         hidden = self.run_model(inputs)
         return self.sample(inputs, hidden)
@@ -125,6 +145,8 @@ class ModelRunner:
 
         A padding request has one token, whose key and value go to the reserved block 0.
         """
+        for buffer in self._buffers:
+            buffer.turn()
         reqs, total = len(states), int(counts.sum())
         rows = np.fromiter((s.row for s in states), dtype=np.int64, count=reqs)
         computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=reqs)
@@ -146,10 +168,16 @@ class ModelRunner:
             blocks = table[row_of_token, positions // size].astype(np.int64)
             put(self._slots[index], blocks * size + positions % size, padding)
             put(self._tables[index], table[rows], padding)
+        input_ids = self._input_ids.push(total + padding)
+        if self.last_tokens is not None:
+            known = (s.num_tokens - s.num_pending for s in states)
+            ends = np.fromiter(known, dtype=np.int32, count=reqs)
+            pending = positions >= (ends if total == reqs else np.repeat(ends, counts))
+            input_ids = self.last_tokens.fill_in(row_of_token, pending, padding)
         return StepInputs(
             states=states,
             counts=counts,
-            input_ids=self._input_ids.push(total + padding),
+            input_ids=input_ids,
             positions=self._positions.push(total + padding),
             context=self._build_context(padded),
             query_start=query_start,
@@ -167,7 +195,17 @@ class ModelRunner:
         """
         return {}
 
-    def sample(self, inputs: StepInputs, hidden: torch.Tensor) -> RunnerOutput:
+    def logits_of(self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
+        """Logits [n, vocab_size] of tokens of a step, in ascending order."""
+        return self.model.compute_logits(self._rows_of(hidden, rows))
+
+    def most_likely_of(
+        self, inputs: StepInputs, logits: torch.Tensor, rows: list[int]
+    ) -> torch.Tensor:
+        """The tokens [n] int64 of largest logits."""
+        return self.sampler.most_likely(logits)
+
+    def sample(self, inputs: StepInputs, hidden: torch.Tensor) -> PendingOutput:
         """Next tokens of the requests whose known tokens are all computed now."""
         prompt_logprobs = self._prompt_logprobs(inputs, hidden)
         ends = [
@@ -176,15 +214,26 @@ class ModelRunner:
             if state.num_computed + int(inputs.counts[index]) == state.num_tokens
         ]
         if not ends:
-            return RunnerOutput({}, {}, prompt_logprobs)
+            return ReadyOutput(RunnerOutput({}, {}, prompt_logprobs))
         states = [state for state, _ in ends]
-        logits = self.model.compute_logits(self._rows_of(hidden, [row for _, row in ends]))
+        rows = [row for _, row in ends]
+        logits = self.logits_of(inputs, hidden, rows)
         batch = SamplingBatch(states, [self.batch.tokens_of(state) for state in states])
+        if self.last_tokens is not None and not self.sampler.needs_host(batch):
+            if self.sampler.is_plain(batch):
+                chosen = self.most_likely_of(inputs, logits, rows)
+            else:
+                chosen = self.sampler.choose(logits, batch)
+            self.last_tokens.put([state.row for state in states], chosen)
+            for state in states:
+                self.batch.append_pending(state)
+            return self.steps.begin(states, self._start_copy(chosen), prompt_logprobs)
         tokens, logprobs = self.sampler.sample(logits, batch)
+        self.steps.settle()
         for state, token_id in zip(states, tokens, strict=True):
             self.batch.append_token(state, token_id)
         sampled = {s.request_id: token for s, token in zip(states, tokens, strict=True)}
-        return RunnerOutput(sampled, logprobs, prompt_logprobs)
+        return ReadyOutput(RunnerOutput(sampled, logprobs, prompt_logprobs))
 
     def _rows_of(self, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
         """Those rows, which are in ascending order: a view where they are the first ones."""
@@ -242,4 +291,13 @@ class ModelRunner:
         return result
 
     def _buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> MirroredBuffer:
-        return MirroredBuffer(shape, dtype, self.device, self.memory)
+        turns = 2 if self.config.scheduler.async_scheduling else 1
+        buffer = MirroredBuffer(shape, dtype, self.device, self.memory, turns)
+        self._buffers.append(buffer)
+        return buffer
+
+    def _start_copy(self, tokens: torch.Tensor) -> HostCopy:
+        queue = self.config.platform.queue
+        if queue is None:
+            return ReadyCopy(self.memory.copy_to_host(tokens))
+        return queue.start_copy_to_host(tokens)

@@ -10,7 +10,7 @@ from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
 from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.loader.load import load_weights
-from runtime.core.messages import RunnerOutput, SchedulerOutput
+from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import MemoryUse
 from runtime.core.runner.model_runner import ModelRunner
@@ -79,9 +79,9 @@ class Worker:
         """Allocate the KV cache for requests of up to ``max_model_len`` tokens."""
         self.runner.initialize_cache(layout, max_model_len)
 
-    def execute(self, step: SchedulerOutput) -> RunnerOutput:
-        """Run one step."""
-        return self.runner.execute(step)
+    def submit(self, step: SchedulerOutput) -> PendingOutput:
+        """Hand one step to the device; the result need not be there yet."""
+        return self.runner.submit(step)
 
     def shutdown(self) -> None:
         """Let go of the model and the cache."""

@@ -111,6 +111,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             or self.repetition_penalty != 1.0
         )
 
+    @property
+    def reads_output(self) -> bool:
+        """Whether a token depends on those before it otherwise than through the model."""
+        return bool(self.penalised or self.bad_words or self.logits_processors)
+
     @classmethod
     def from_generation_config(cls, generation: Mapping[str, Any], **given: Any) -> SamplingParams:
         """Parameters with a checkpoint's ``generation_config.json`` as defaults."""

@@ -47,15 +47,34 @@ class Sampler:
         logits [N, vocab] of any float dtype. Log-probabilities are those of the model, before
         processors and temperature.
         """
+        raw = logits.float()
+        tokens: list[int] = self.memory.copy_to_host(self.choose(raw, batch)).tolist()
+        return tokens, self._logprobs(raw, tokens, batch)
+
+    def choose(self, logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
+        """Token ids [N] int64 on the device; nothing is waited for."""
         logits = logits.float()
-        raw = logits
         if self._changes_logits(batch):
             logits = logits.clone()
             for processor in self._processors:
                 processor.apply(logits, batch)
-        chosen = self._choose(logits, batch)
-        tokens: list[int] = self.memory.copy_to_host(chosen).tolist()
-        return tokens, self._logprobs(raw, tokens, batch)
+        return self._choose(logits, batch)
+
+    def most_likely(self, logits: torch.Tensor) -> torch.Tensor:
+        """Token ids [N] int64 where :meth:`is_plain`; of fixed shapes, so that it is captured."""
+        return logits.argmax(dim=-1)
+
+    def is_plain(self, batch: SamplingBatch) -> bool:
+        """Whether all rows' tokens are the most likely ones of the model's own logits."""
+        return all(s.params.greedy for s in batch.states) and not self._changes_logits(batch)
+
+    def needs_host(self, batch: SamplingBatch) -> bool:
+        """Whether only :meth:`sample` will do, which waits for the tokens.
+
+        So it is for log-probabilities, and where a subclass has a ``sample`` of its own.
+        """
+        own = type(self).sample is not Sampler.sample
+        return own or any(state.params.logprobs is not None for state in batch.states)
 
     def gather_logprobs(
         self, logits: torch.Tensor, chosen: Sequence[int], count: int

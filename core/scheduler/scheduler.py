@@ -4,11 +4,17 @@ Each request has tokens known and tokens computed. A step spends a token budget 
 between the two, running requests first; what remains of a long prompt waits for the next step
 (chunked prefill). When blocks run out, the request that stands last gives its own back and is
 computed again later (preemption by recomputation).
+
+A step may be scheduled before the results of the one before it are known: what a step computes
+counts as computed from the moment that it is scheduled, and the token that it will give is
+*pending* until :meth:`Scheduler.update` brings it. The device runs steps in order, so blocks may
+change hands.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -53,6 +59,23 @@ class _Step:
         self.updates.pop(request_id, None)
 
 
+@dataclass(frozen=True)
+class _Scheduled:
+    """One request's part of a step that is under way."""
+
+    request: Request
+    before: int
+    """Tokens computed before the step."""
+    count: int
+    samples: bool
+    """Whether the step gives its next token."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        after = min(self.before + self.count, self.request.num_prompt_tokens)
+        return max(0, after - self.before)
+
+
 class Scheduler:
     """Requests, queues and the blocks they own."""
 
@@ -66,6 +89,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.stats = SchedulerStats()
         self._removed: list[str] = []
+        self._under_way: deque[dict[str, _Scheduled]] = deque()
         self._bad_words: dict[str, list[list[int]]] = {}
         self._arrivals = 0
 
@@ -109,23 +133,42 @@ class Scheduler:
         if not preempted:
             self._schedule_waiting(step)
         removed, self._removed = self._removed, []
+        self._under_way.append(
+            {
+                request_id: self._advance(request_id, n)
+                for request_id, n in step.num_scheduled.items()
+            }
+        )
         return SchedulerOutput(step.new, list(step.updates.values()), step.num_scheduled, removed)
 
     def update(self, step: SchedulerOutput, result: RunnerOutput) -> list[EngineOutput]:
-        """Take in what a step computed."""
+        """Take in what a step computed: the oldest one that is under way."""
         outputs = []
-        for request_id, count in step.num_scheduled.items():
-            request = self.requests.get(request_id)
-            if request is None:
+        for request_id, part in self._under_way.popleft().items():
+            request = part.request
+            # It may have ended since, and its name may be another's by now.
+            if self.requests.get(request_id) is not request:
                 continue
-            before = request.num_computed
-            request.num_computed += count
-            prompt_part = min(request.num_computed, request.num_prompt_tokens) - before
-            self.stats.prompt_tokens += max(0, prompt_part)
+            self.stats.prompt_tokens += part.prompt_tokens
+            request.num_pending -= part.samples
             output = self._output_of(request, result)
             if output is not None:
                 outputs.append(output)
         return outputs
+
+    def cancel(self) -> None:
+        """Undo the newest step that is under way: it failed before anything ran."""
+        for part in self._under_way.pop().values():
+            part.request.num_pending -= part.samples
+            part.request.num_computed = min(part.request.num_computed, part.before)
+
+    def _advance(self, request_id: str, count: int) -> _Scheduled:
+        request = self.requests[request_id]
+        before = request.num_computed
+        request.num_computed += count
+        samples = request.num_computed == request.num_tokens + request.num_pending
+        request.num_pending += samples
+        return _Scheduled(request, before, count, samples)
 
     def _schedule_running(self, step: _Step) -> bool:
         """Give running requests their tokens; returns whether one had to be preempted."""
@@ -133,7 +176,10 @@ class Scheduler:
         index = 0
         while index < len(self.running) and step.budget > 0:
             request = self.running[index]
-            count = min(request.num_tokens - request.num_computed, step.budget)
+            count = min(request.num_schedulable, step.budget)
+            if count == 0:
+                index += 1
+                continue
             known = self.kv_cache.num_blocks_of(request.request_id)
             while not self.kv_cache.allocate(request, count):
                 preempted = True
@@ -156,6 +202,8 @@ class Scheduler:
         limits = self.config.scheduler
         while self.waiting and step.budget > 0 and len(self.running) < limits.max_num_seqs:
             request = self.waiting.peek()
+            if request.num_pending:
+                return
             hit = self.kv_cache.find_prefix(request)
             count = request.num_tokens - hit.num_tokens
             if count > step.budget:
