@@ -15,6 +15,7 @@ from runtime.core.platform.interface import (
     PlatformCapabilities,
     PlatformPolicy,
     ProbeResult,
+    QueueRole,
 )
 from runtime.platforms.cuda.machine import (
     NoMachineError,
@@ -129,6 +130,13 @@ class CudaPlatform(Platform):
         from runtime.platforms.cuda.graphs import CudaGraphs
 
         return CudaGraphs()
+
+    @cached_property
+    def queue(self) -> QueueRole:
+        """The current stream."""
+        from runtime.platforms.cuda.queue import CudaQueue
+
+        return CudaQueue()
 
     @cached_property
     def policy(self) -> PlatformPolicy:
