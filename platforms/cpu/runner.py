@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from runtime.core.messages import RunnerOutput, SchedulerOutput
+from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.runner.graph_runner import GraphModelRunner
 from runtime.core.runner.input_batch import RequestState
 from runtime.core.sampling.sampler import Sampler
@@ -33,12 +33,12 @@ class CpuModelRunner(GraphModelRunner):
     in a step is small.
     """
 
-    def execute(self, step: SchedulerOutput) -> RunnerOutput:
+    def submit(self, step: SchedulerOutput) -> PendingOutput:
         """Run one step."""
         if why_missing() is not None:
-            return super().execute(step)
+            return super().submit(step)
         with torch_threads(1):
-            return super().execute(step)
+            return super().submit(step)
 
 
 class CpuSampler(Sampler):

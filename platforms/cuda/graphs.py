@@ -43,7 +43,7 @@ class CudaGraphs:
         pool = beside.pool if isinstance(beside, CudaGraph) else torch.cuda.graph_pool_handle()
         graph = CudaGraph(pool)
         if self._stream is None:
-            self._stream = torch.cuda.Stream()
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             graph.graph.capture_begin(pool=pool, capture_error_mode="thread_local")

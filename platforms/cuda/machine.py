@@ -105,8 +105,10 @@ def torch_cuda_version(folder: Path | None = None) -> str | None:
     except (OSError, SyntaxError):
         return None
     for node in tree.body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target: ast.expr | None = None
+        if isinstance(node, ast.AnnAssign):
+            target = node.target
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             target = node.targets[0]
         if isinstance(target, ast.Name) and target.id == "cuda":
             value = getattr(node, "value", None)

@@ -28,6 +28,6 @@ class CudaQueue:
         refuse_in_capture("a copy to the host")
         target = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
         target.copy_(source, non_blocking=True)
-        done = torch.cuda.Event()
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         done.record()
         return CudaHostCopy(target, done)

@@ -28,28 +28,28 @@ def test_torch_has_one_thread_within_a_step_and_all_while_it_draws(threads, monk
     sampler = object.__new__(runner.CpuSampler)
     monkeypatch.setattr(Sampler, "draw", lambda *_: seen.append(torch.get_num_threads()))
 
-    def execute(self, step):
+    def submit(self, step):
         seen.append(torch.get_num_threads())
         sampler.draw(None, [])
         seen.append(torch.get_num_threads())
 
-    monkeypatch.setattr(GraphModelRunner, "execute", execute)
-    object.__new__(runner.CpuModelRunner).execute(None)
+    monkeypatch.setattr(GraphModelRunner, "submit", submit)
+    object.__new__(runner.CpuModelRunner).submit(None)
     assert seen == [1, 2, 1]
     assert torch.get_num_threads() == 3
 
 
 def test_a_step_that_fails_leaves_the_threads_as_they_were(threads, monkeypatch):
-    def execute(self, step):
+    def submit(self, step):
         raise ValueError("no")
 
-    monkeypatch.setattr(GraphModelRunner, "execute", execute)
+    monkeypatch.setattr(GraphModelRunner, "submit", submit)
     with pytest.raises(ValueError, match="no"):
-        object.__new__(runner.CpuModelRunner).execute(None)
+        object.__new__(runner.CpuModelRunner).submit(None)
     assert torch.get_num_threads() == 3
 
 
 def test_without_kernels_torch_keeps_its_threads(threads, monkeypatch):
     monkeypatch.setattr(runner, "why_missing", lambda: "not there")
-    monkeypatch.setattr(GraphModelRunner, "execute", lambda *_: torch.get_num_threads())
-    assert object.__new__(runner.CpuModelRunner).execute(None) == 3
+    monkeypatch.setattr(GraphModelRunner, "submit", lambda *_: torch.get_num_threads())
+    assert object.__new__(runner.CpuModelRunner).submit(None) == 3
