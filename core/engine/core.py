@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import logging
 import pkgutil
 from collections import deque
@@ -58,6 +59,9 @@ class EngineCore:
         self.scheduler: Scheduler = scheduler_class(config, layout)
         self._under_way: deque[tuple[SchedulerOutput, PendingOutput]] = deque()
         self._depth = 2 if config.scheduler.async_scheduling else 1
+        # What is there now stays: a collector that goes through it stops a step for milliseconds.
+        gc.collect()
+        gc.freeze()
         _log_cache(layout, max_model_len, config.scheduler.max_num_batched_tokens)
 
     @property
@@ -110,6 +114,7 @@ class EngineCore:
 
     def shutdown(self) -> None:
         """End the executor."""
+        gc.unfreeze()
         self.executor.shutdown()
 
 
