@@ -53,8 +53,11 @@ class CudaPolicy(PlatformPolicy):
         return ("triton",) if op_name in _TRITON_OPS else ()
 
     def attention_backends(self) -> Sequence[str]:
-        """Triton's, which has a reason against every layer where Triton is missing."""
-        return ("runtime.platforms.triton.attention:TritonBackend",)
+        """By cuDNN and Triton, then Triton alone; each has a reason against all without Triton."""
+        return (
+            "runtime.platforms.cuda.attention:CudaBackend",
+            "runtime.platforms.triton.attention:TritonBackend",
+        )
 
     def capture_sizes(self, max_num_seqs: int) -> Sequence[int]:
         """1, 2, 4, multiples of 8 up to 256 and of 16 up to 512."""
@@ -66,6 +69,7 @@ _TRITON_OPS = frozenset(
     (
         "fused_add_rms_norm",
         "gelu_tanh_and_mul",
+        "linear",
         "rms_norm",
         "rotary_embedding",
         "rotary_write_kv_cache",

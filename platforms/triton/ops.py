@@ -16,6 +16,8 @@ PROVIDER = "triton"
 
 DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
+HALVES = frozenset({torch.bfloat16, torch.float16})
+
 MAX_WIDTH = 16384
 """Elements of a row that a program keeps in registers."""
 
@@ -92,9 +94,24 @@ def takes_rotary_write_kv_cache(
     )
 
 
+def takes_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
+    """One row of a half-size float, and whole blocks of the matrix."""
+    return (
+        x.numel() == x.shape[-1]
+        and bias is None
+        and x.dtype in HALVES
+        and weight.dtype == x.dtype
+        and weight.shape[0] % 4 == 0
+        and weight.shape[1] % 1024 == 0
+        and weight.is_contiguous()
+        and x.is_contiguous()
+    )
+
+
 _PROVIDERS: Mapping[str, tuple[str, Callable[..., bool]]] = {
     "fused_add_rms_norm": ("norm", takes_fused_add_rms_norm),
     "gelu_tanh_and_mul": ("gate", takes_gate),
+    "linear": ("gemv", takes_linear),
     "rms_norm": ("norm", takes_rms_norm),
     "rotary_embedding": ("rotary", takes_rotary_embedding),
     "rotary_write_kv_cache": ("rotary", takes_rotary_write_kv_cache),

@@ -363,6 +363,6 @@ def prefill(
         rows=prefill_rows(query.dtype, size),
         width=width,
         keys=KEYS if narrow and width <= 128 else 32,
-        num_warps=8 if narrow and size > 64 else 4,
+        num_warps=4 if width <= 128 else 8,
         num_stages=3 if narrow and width <= 128 else 1,
     )

@@ -1,10 +1,46 @@
-"""Rotary embedding and the write to a paged cache, together or alone; a program a head."""
+"""Rotary embedding and the write to a paged cache, together or alone; a program a token."""
 
 from __future__ import annotations
 
 import torch
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _turn_heads(
+    source,
+    target,
+    cos,
+    sin,
+    heads: tl.constexpr,
+    size: tl.constexpr,
+    half: tl.constexpr,
+    head_block: tl.constexpr,
+    half_block: tl.constexpr,
+    rest_block: tl.constexpr,
+):
+    """All heads of a token: both halves of the rotated part, then what is left of each head."""
+    head = tl.arange(0, head_block)[:, None]
+    i = tl.arange(0, half_block)[None, :]
+    inside = (head < heads) & (i < half)
+    place = head * size + i
+    first = tl.load(source + place, mask=inside, other=0.0)
+    second = tl.load(source + place + half, mask=inside, other=0.0)
+    x, y = first.to(tl.float32), second.to(tl.float32)
+    tl.store(target + place, (x * cos - y * sin).to(first.dtype), mask=inside)
+    tl.store(target + place + half, (y * cos + x * sin).to(first.dtype), mask=inside)
+    if rest_block > 0:
+        r = tl.arange(0, rest_block)[None, :] + 2 * half
+        left = (head < heads) & (r < size)
+        rest = tl.load(source + head * size + r, mask=left, other=0.0)
+        tl.store(target + head * size + r, rest, mask=left)
+
+
+@triton.jit
+def _copy_row(source, target, count: tl.constexpr, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(target + i, tl.load(source + i, mask=i < count, other=0.0), mask=i < count)
 
 
 @triton.jit
@@ -26,45 +62,53 @@ def _turn(
     kv_heads: tl.constexpr,
     size: tl.constexpr,
     half: tl.constexpr,
-    rotate: tl.constexpr,
     write: tl.constexpr,
+    query_block: tl.constexpr,
+    key_block: tl.constexpr,
+    half_block: tl.constexpr,
+    rest_block: tl.constexpr,
+    row_block: tl.constexpr,
+):
+    """One token. ``half_cache`` elements of the cache are keys, values follow."""
+    token = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, half_block)
+    row = table + tl.load(positions + token) * 2 * half + i
+    cos = tl.load(row, mask=i < half, other=0.0).to(tl.float32)[None, :]
+    sin = tl.load(row + half, mask=i < half, other=0.0).to(tl.float32)[None, :]
+    _turn_heads(
+        query + token * query_stride, query_out + token * heads * size, cos, sin,
+        heads, size, half, query_block, half_block, rest_block,
+    )  # fmt: skip
+    if write:
+        place = tl.load(slots + token) * kv_heads * size
+        target = cache + place
+        source = value + token * value_stride
+        _copy_row(source, cache + half_cache + place, kv_heads * size, row_block)
+    else:
+        target = key_out + token * kv_heads * size
+    _turn_heads(
+        key + token * key_stride, target, cos, sin,
+        kv_heads, size, half, key_block, half_block, rest_block,
+    )  # fmt: skip
+
+
+@triton.jit
+def _write(
+    key,
+    value,
+    cache,
+    slots,
+    key_stride,
+    value_stride,
+    half_cache,
+    count: tl.constexpr,
     block: tl.constexpr,
 ):
-    """``half_cache`` is the number of elements before the cache's values; ``half`` of the rotation.
-
-    Heads are numbered: queries, then keys, then values. Without ``rotate`` there are no queries.
-    """
+    """One token's ``count`` elements of keys and of values."""
     token = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1)
-    i = tl.arange(0, block)
-    inside = i < size
-    source = query + token * query_stride + head * size
-    target = query_out + (token * heads + head) * size
-    is_key = (head >= heads) & (head < heads + kv_heads)
-    if head >= heads:
-        source = key + token * key_stride + (head - heads) * size
-        target = key_out + (token * kv_heads + head - heads) * size
-        if write:
-            slot = tl.load(slots + token)
-            target = cache + (slot * kv_heads + head - heads) * size
-            if not is_key:
-                source = value + token * value_stride + (head - heads - kv_heads) * size
-                target = cache + half_cache + (slot * kv_heads + head - heads - kv_heads) * size
-    x = tl.load(source + i, mask=inside, other=0.0)
-    if rotate:  # noqa: SIM102 (one is decided when the kernel is compiled)
-        if head < heads + kv_heads:
-            position = tl.load(positions + token)
-            turned = i < 2 * half
-            first = i < half
-            partner = tl.where(first, i + half, i - half)
-            angle = tl.where(first, i, i - half)
-            row = table + position * 2 * half
-            cos = tl.load(row + angle, mask=turned, other=1.0).to(tl.float32)
-            sin = tl.load(row + half + angle, mask=turned, other=0.0).to(tl.float32)
-            other = tl.load(source + partner, mask=turned, other=0.0).to(tl.float32)
-            sign = tl.where(first, -1.0, 1.0)
-            x = (x.to(tl.float32) * cos + sign * other * sin).to(x.dtype)
-    tl.store(target + i, x, mask=inside)
+    place = tl.load(slots + token) * count
+    _copy_row(key + token * key_stride, cache + place, count, block)
+    _copy_row(value + token * value_stride, cache + half_cache + place, count, block)
 
 
 def _launch(
@@ -78,14 +122,14 @@ def _launch(
     cache: torch.Tensor,
     slots: torch.Tensor,
     *,
-    heads: int,
-    rotate: bool,
     write: bool,
 ) -> None:
-    tokens, kv_heads, size = key.shape
+    tokens, heads, size = query.shape
+    kv_heads, half = key.shape[1], table.shape[-1] // 2
     if not tokens:
         return
-    _turn[(tokens, heads + (2 if write else 1) * kv_heads)](
+    rest = size - 2 * half
+    _turn[(tokens,)](
         query,
         key,
         value,
@@ -102,11 +146,14 @@ def _launch(
         heads=heads,
         kv_heads=kv_heads,
         size=size,
-        half=table.shape[-1] // 2 if rotate else 0,
-        rotate=rotate,
+        half=half,
         write=write,
-        block=triton.next_power_of_2(size),
-        num_warps=1,
+        query_block=triton.next_power_of_2(heads),
+        key_block=triton.next_power_of_2(kv_heads),
+        half_block=triton.next_power_of_2(half),
+        rest_block=triton.next_power_of_2(rest) if rest else 0,
+        row_block=triton.next_power_of_2(kv_heads * size),
+        num_warps=4 if heads * size <= 8192 else 8,
     )
 
 
@@ -125,8 +172,6 @@ def rotary_embedding(
         key_out,
         key_out,
         positions,
-        heads=query.shape[1],
-        rotate=True,
         write=False,
     )
     return query_out, key_out
@@ -153,8 +198,6 @@ def rotary_write_kv_cache(
         out,
         kv_cache,
         slot_mapping,
-        heads=query.shape[1],
-        rotate=True,
         write=True,
     )
     return out
@@ -164,17 +207,17 @@ def write_kv_cache(
     key: torch.Tensor, value: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: torch.Tensor
 ) -> None:
     """See :mod:`runtime.core.ops.write_kv_cache`."""
-    _launch(
-        key,
-        key,
-        value,
-        slot_mapping,
-        kv_cache,
-        kv_cache,
-        kv_cache,
-        kv_cache,
-        slot_mapping,
-        heads=0,
-        rotate=False,
-        write=True,
-    )
+    tokens, heads, size = key.shape
+    if tokens:
+        _write[(tokens,)](
+            key,
+            value,
+            kv_cache,
+            slot_mapping,
+            key.stride(0),
+            value.stride(0),
+            kv_cache.numel() // 2,
+            count=heads * size,
+            block=triton.next_power_of_2(heads * size),
+            num_warps=4,
+        )

@@ -1,9 +1,12 @@
 """The shapes of real models, which the conformance suite's small ones do not reach."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from runtime.core.ops.paged_attention import paged_attention
+from runtime.core.testing.batches import Layer
 from runtime.core.testing.comparison import deviation
 from runtime.platforms.triton.attention import splits_of, tiles_of
 
@@ -50,6 +53,25 @@ def test_decode(requests, heads, kv_heads, size, window):
     )
     paged.decode(query, cache, table, seq_lens, out, workspace, splits, size**-0.5, window, None)
     check(out, arguments, size**-0.5, window, torch.bfloat16)
+
+
+@pytest.mark.parametrize(("prompts", "length"), [(1, 1024), (3, 1024), (1, 2048)])
+def test_whole_prompts_are_attended_to_by_cudnn(prompts, length):
+    from runtime.platforms.cuda.attention import CudaAttention, CudaMetadata
+
+    lengths = [length] * prompts
+    arguments = case(lengths, lengths, 32, 8, 128, torch.bfloat16)
+    query, cache, table, _, _ = (a.cuda() for a in arguments)
+    columns = torch.arange(length, device="cuda")
+    slots = (table[:, columns // 16].long() * 16 + columns % 16).flatten()
+    key, value = (part.flatten(0, 1)[slots] for part in cache.clone())
+    spec = Layer(32, 8, 128, dtype="bfloat16").spec
+    batch = SimpleNamespace(slot_mapping=slots)
+    metadata = CudaMetadata(batch, 1, None, None, None, prompts)
+    cache.zero_()
+    out = CudaAttention(spec).forward(query, key, value, cache, metadata)
+    check(out, arguments, 128**-0.5, None, torch.bfloat16)
+    assert torch.equal(cache[0].flatten(0, 1)[slots], key)
 
 
 @pytest.mark.parametrize("window", [None, 100])
