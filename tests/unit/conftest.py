@@ -134,9 +134,10 @@ class Listing:
 
     @property
     def states(self):
-        """Of platforms and general plugins."""
+        """Of platforms and general plugins; without CUDA's, which this machine may have."""
         groups = (GROUPS["platforms"], GROUPS["general"])
-        return {row["name"]: row["state"] for row in self.rows if row["group"] in groups}
+        rows = [row for row in self.rows if row["group"] in groups and row["name"] != "cuda"]
+        return {row["name"]: row["state"] for row in rows}
 
     @property
     def selected(self):

@@ -63,7 +63,7 @@ def test_collect_env_says_why_no_platform_was_chosen(broken_torch):
     assert done.returncode == 0
     assert json.loads(done.stdout)["platform"] == (
         "none: platform 'toaster' (asked for by VLLM_TARGET_DEVICE) is not installed; "
-        "installed: cpu, null"
+        "installed: cpu, cuda, null"
     )
 
 

@@ -108,5 +108,5 @@ def test_an_unknown_name_lists_those_there_are(site):
     done = site.run("plugins", "--explain", "toaster")
     assert done.returncode == 2
     assert done.stderr == (
-        "runtime: error: --explain toaster: no such plugin; installed: cpu, hardware, null\n"
+        "runtime: error: --explain toaster: no such plugin; installed: cpu, cuda, hardware, null\n"
     )

@@ -19,7 +19,7 @@ def test_the_table_has_a_line_for_each_plugin_and_the_choice_with_its_reason(sit
     header, *lines, blank, choice = done.stdout.splitlines()
     assert cells(header) == COLUMNS
     rows = {cells(line)[1]: cells(line) for line in lines}
-    assert list(rows) == ["cpu", "left", "null", "broken", "models", "hardware"]
+    assert list(rows) == ["cpu", "cuda", "left", "null", "broken", "models", "hardware"]
     group, _, distribution, state, score, load, reason = rows["left"]
     assert (group, distribution) == ("platform_plugins", "acme-left 1.2")
     assert (state, score, reason) == ("selected", "20", "ready")
@@ -44,7 +44,13 @@ def test_the_table_starts_its_columns_in_one_place(site):
 def test_json_goes_to_stdout_alone(site):
     site.install_general("broken", "raise RuntimeError('no luck')")
     done = site.run("plugins", "--json")
-    assert [row["name"] for row in json.loads(done.stdout)] == ["cpu", "null", "broken", "hardware"]
+    assert [row["name"] for row in json.loads(done.stdout)] == [
+        "cpu",
+        "cuda",
+        "null",
+        "broken",
+        "hardware",
+    ]
     assert "no luck" in done.stderr
 
 
@@ -67,12 +73,13 @@ def test_the_listing_is_printed_before_the_error(site):
     assert [cells(line)[1] for line in done.stdout.splitlines()] == [
         "NAME",
         "cpu",
+        "cuda",
         "null",
         "hardware",
     ]
     assert done.stderr == (
         "runtime: error: platform 'toaster' (asked for by platform) is not installed; "
-        "installed: cpu, null\n"
+        "installed: cpu, cuda, null\n"
     )
 
 
