@@ -88,7 +88,7 @@ def test_a_name_that_nothing_has_is_an_error_that_lists_the_installed(site):
     listing = site.plugins(VLLM_PLUGINS="models,rigth")
     assert listing.error == (
         "runtime: error: VLLM_PLUGINS names 'rigth', which no installed plugin has "
-        "(installed: cpu, hardware, left, models, null)"
+        "(installed: cpu, cuda, hardware, left, models, null)"
     )
 
 
@@ -97,7 +97,7 @@ def test_generating_refuses_an_unknown_name_before_it_looks_at_the_model(site):
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "runtime: error: VLLM_PLUGINS names 'rigth', which no installed plugin has "
-        "(installed: cpu, hardware, null)"
+        "(installed: cpu, cuda, hardware, null)"
     )
 
 
