@@ -20,7 +20,7 @@ help: ## Show this help
 
 demo: .venv/kernels $(SMOLLM2) ## Set up, fetch a small model and generate text with it
 	@$(BIN)/runtime generate $(SMOLLM2) --chat --max-tokens 48 --temperature 0 \
-	  --prompt "What is the capital of France?" \
+	  --prompt "What is gravity?" \
 	  --prompt "Write one sentence about the sea."
 
 kernels: .venv/kernels ## Build the kernels of the CPU platform and install them

@@ -99,7 +99,8 @@ class LlamaAttention(nn.Module):
         heads, kv_heads = self.heads, self.kv_heads
         qkv = self.qkv_proj(x).view(x.shape[0], heads + 2 * kv_heads, self.head_size)
         query, key, value = qkv.split((heads, kv_heads, kv_heads), dim=1)
-        attended = self.attention(query, key, value, ctx, self.rotary.rotation(positions))
+        rotation = self.rotary.rotation(positions)
+        attended = self.attention(query, key, value, ctx, rotation=rotation)
         out: torch.Tensor = self.o_proj(attended)
         return out
 

@@ -55,8 +55,12 @@ class BlockScheme(LinearScheme):
             else:
                 row_bytes = BLOCK_FORMATS[segment.format].row_bytes(in_features)
                 shape, dtype = (segment.rows, row_bytes), torch.uint8
-            values = torch.empty(shape, dtype=dtype, device=self.device)
+            values = self.empty(shape, dtype)
             setattr(layer, segment.parameter, nn.Parameter(values, requires_grad=False))
+
+    def empty(self, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+        """An uninitialised parameter. Default: torch's."""
+        return torch.empty(shape, dtype=dtype, device=self.device)
 
     def _segments(self, layer: WeightOwner, columns: int) -> tuple[Segment, ...]:
         kinds = [(self._format_of(name, columns), rows) for name, rows in layer.parts().items()]

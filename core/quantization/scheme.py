@@ -64,8 +64,6 @@ class LinearScheme(ABC):
 class DenseScheme(LinearScheme):
     """Weights in the model's dtype."""
 
-    embeds = True
-
     def __init__(self, config: RuntimeConfig) -> None:
         self.dtype = config.model.dtype
         self.device = config.device()
@@ -85,6 +83,12 @@ class DenseScheme(LinearScheme):
         """The product with the matrix."""
         out: torch.Tensor = ops.linear(x, _weight(layer), bias)
         return out
+
+
+class DenseTable(DenseScheme):
+    """The same for a token embedding; subclasses of the other may turn the matrix."""
+
+    embeds = True
 
     def gather(self, layer: WeightOwner, ids: torch.Tensor) -> torch.Tensor:
         """Rows of the matrix."""
@@ -124,7 +128,7 @@ def scheme_for(config: RuntimeConfig, prefix: str) -> LinearScheme:
 def embedding_scheme_for(config: RuntimeConfig, prefix: str) -> LinearScheme:
     """The scheme of a token embedding: dense where the layers' own looks up no rows."""
     scheme = scheme_for(config, prefix)
-    return scheme if scheme.embeds else DenseScheme(config)
+    return scheme if scheme.embeds else DenseTable(config)
 
 
 def _method(config: RuntimeConfig) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import mmap
+
 import numpy as np
 import torch
 from torch import nn
@@ -17,6 +19,13 @@ class PackedScheme(BlockScheme):
     Serves dense layers too. Products with blocks and ``int8`` rows round each token's input to
     eight bits, a scale for every 32 of them (``include/runtime_kernels/ops/quantize_rows.h``).
     """
+
+    def empty(self, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+        """Pages of their own, which go back to the system once the weights are packed."""
+        size = shape[0] * shape[1] * dtype.itemsize
+        return torch.frombuffer(
+            mmap(-1, max(size, 1)), dtype=dtype, count=shape[0] * shape[1]
+        ).view(shape)
 
     def after_loading(self, layer: WeightOwner) -> None:
         """Pack each segment; what was loaded is freed."""

@@ -151,7 +151,7 @@ def test_a_platform_that_is_not_installed_is_an_error_that_lists_the_others(site
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "runtime: error: platform 'lfet' (asked for by platform) is not installed; "
-        "installed: cpu, left, null"
+        "installed: cpu, cuda, left, null"
     )
 
 
