@@ -201,8 +201,9 @@ void test_packed(PackedFormat format, int64_t m) {
   }
   const bool rounds = format == PackedFormat::kBFloat16 && std::string(kernels().name).find("bf16") !=
                                                                std::string::npos;
-  expect(std::string("packed_linear of ") + shape.name, out.data(), expected,
-         rounds ? 5e-3 : 3e-6);
+  // Where x lies between two whole numbers, a last bit decides which one it becomes.
+  const double most = rounds ? 5e-3 : is_float(shape) ? 3e-6 : 2e-3;
+  expect(std::string("packed_linear of ") + shape.name, out.data(), expected, most);
 }
 
 void test_attention() {
