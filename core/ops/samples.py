@@ -22,6 +22,11 @@ REDUCTION: Mapping[torch.dtype, Tolerance] = {
 }
 """Sums of products in any order, with intermediate results in the op's dtype."""
 
+CHOICE: Mapping[torch.dtype, Tolerance] = {
+    dtype: Tolerance(rtol=0, atol=0) for dtype in (torch.float32, torch.float16, torch.bfloat16)
+}
+"""Token ids: equal or not. Samples stay away from ties."""
+
 
 def normal(
     shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator, scale: float = 1.0

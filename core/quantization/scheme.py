@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from runtime.core import ops
@@ -92,7 +91,8 @@ class DenseTable(DenseScheme):
 
     def gather(self, layer: WeightOwner, ids: torch.Tensor) -> torch.Tensor:
         """Rows of the matrix."""
-        return F.embedding(ids, _weight(layer))
+        vectors: torch.Tensor = ops.embedding(ids, _weight(layer))
+        return vectors
 
 
 def _weight(layer: WeightOwner) -> torch.Tensor:

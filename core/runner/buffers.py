@@ -10,6 +10,9 @@ import torch
 
 from runtime.core.platform.interface import MemoryRole
 
+_MOST_PARTS = 1024
+"""Views of a buffer's first rows that are kept: a step would otherwise make a dozen anew."""
+
 
 class MirroredBuffer:
     """A host buffer and a device buffer of one shape, allocated once.
@@ -38,6 +41,7 @@ class MirroredBuffer:
         if not self._shared:
             self.device_tensor = torch.zeros(tuple(shape), dtype=dtype, device=device)
         self._memory = memory
+        self._parts: dict[int, torch.Tensor] = {}
 
     @property
     def host_tensor(self) -> torch.Tensor:
@@ -55,7 +59,11 @@ class MirroredBuffer:
 
     def push(self, count: int) -> torch.Tensor:
         """Copy the first ``count`` rows to the device and return them there."""
-        target = self.device_tensor[:count]
+        target = self._parts.get(count)
+        if target is None:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            target = self._parts[count] = self.device_tensor[:count]
         if count and not self._shared:
             self._memory.copy_to_device(self.host_tensor[:count], target)
         return target

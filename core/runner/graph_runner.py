@@ -31,18 +31,19 @@ class GraphModelRunner(ModelRunner):
         self.graphs: dict[int, Graph] = {}
         self.num_replays = 0
         self._sizes: list[int] = []
-        self._logits: torch.Tensor | None = None
-        self._most_likely: torch.Tensor | None = None
         reason = self._reason_against()
         if reason is not None:
             logger.info("graphs: none are captured: %s", reason)
             return
         policy = self.config.platform.policy
         self._sizes = sorted(policy.capture_sizes(self.config.scheduler.max_num_seqs))
-        hidden_size = int(self.config.model.hf.hidden_size)
+        most, hidden_size = self._sizes[-1], int(self.config.model.hf.hidden_size)
         self._hidden = torch.zeros(
-            (self._sizes[-1], hidden_size), dtype=self.config.model.dtype, device=self.device
+            (most, hidden_size), dtype=self.config.model.dtype, device=self.device
         )
+        logits = self.model.compute_logits(self._hidden[:1])
+        self._logits = logits.new_zeros((most, logits.shape[1]))
+        self._most_likely = torch.zeros(most, dtype=torch.int64, device=self.device)
         if self._role.computes_while_capturing:
             logger.info("graphs: a batch size is captured by its first batch")
             return
@@ -70,7 +71,7 @@ class GraphModelRunner(ModelRunner):
     def run_model(self, inputs: StepInputs) -> torch.Tensor:
         """Replay the batch's graph, capture it, or run eagerly where there is none."""
         size = len(inputs.counts) + inputs.padding
-        if inputs.counts.max() > 1 or not self._sizes or size > self._sizes[-1]:
+        if not inputs.single or not self._sizes or size > self._sizes[-1]:
             return super().run_model(inputs)
         if size in self.graphs:
             self.graphs[size].replay()
@@ -107,34 +108,28 @@ class GraphModelRunner(ModelRunner):
         self.graphs[size] = self._role.capture(lambda: self._work(size, inputs), other)
 
     def _work(self, size: int, inputs: StepInputs) -> None:
-        """What is captured: the model and, where tokens stay on the device, their choice too."""
+        """What is captured: the model, its logits, and the most likely tokens."""
         hidden = super().run_model(inputs)
         self._hidden[:size].copy_(hidden)
-        if self.last_tokens is None:
-            return
         logits = self.model.compute_logits(hidden)
-        if self._logits is None or self._most_likely is None:
-            # The largest size is the first.
-            self._logits = torch.zeros_like(logits)
-            self._most_likely = torch.zeros(size, dtype=torch.int64, device=self.device)
         self._logits[:size].copy_(logits)
         self._most_likely[:size].copy_(self.sampler.most_likely(logits))
 
     def logits_of(self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
         """The graph's, where the step was one."""
-        if self._logits is not None and self._has(inputs, rows):
+        if self._has(inputs, rows):
             return self._logits[: len(rows)]
         return super().logits_of(inputs, hidden, rows)
 
     def most_likely_of(
-        self, inputs: StepInputs, logits: torch.Tensor, rows: list[int]
+        self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]
     ) -> torch.Tensor:
         """The graph's, where the step was one."""
-        if self._most_likely is not None and self._has(inputs, rows):
+        if self._has(inputs, rows):
             return self._most_likely[: len(rows)]
-        return super().most_likely_of(inputs, logits, rows)
+        return super().most_likely_of(inputs, hidden, rows)
 
     def _has(self, inputs: StepInputs, rows: list[int]) -> bool:
         """Whether a graph has computed those rows of a step, and they are the first ones."""
         size = len(inputs.counts) + inputs.padding
-        return size in self.graphs and inputs.counts.max() == 1 and rows[-1] == len(rows) - 1
+        return inputs.single and size in self.graphs and rows[-1] == len(rows) - 1

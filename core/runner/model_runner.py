@@ -51,6 +51,8 @@ class StepInputs:
     query_start: npt.NDArray[np.int32]
     padding: int
     """Requests of one token behind those, which nobody reads."""
+    single: bool
+    """Whether each request computes one token."""
 
 
 class ModelRunner:
@@ -145,13 +147,14 @@ class ModelRunner:
 
         A padding request has one token, whose key and value go to the reserved block 0.
         """
-        for buffer in self._buffers:
-            buffer.turn()
+        if self.last_tokens is not None:
+            for buffer in self._buffers:
+                buffer.turn()
         reqs, total = len(states), int(counts.sum())
         rows = np.fromiter((s.row for s in states), dtype=np.int64, count=reqs)
         computed = np.fromiter((s.num_computed for s in states), dtype=np.int32, count=reqs)
         padded = np.concatenate((counts, np.ones(padding, dtype=np.int32))) if padding else counts
-        query_start = cast(npt.NDArray[np.int32], self._query_start.host[: reqs + padding + 1])
+        query_start = cast("npt.NDArray[np.int32]", self._query_start.host[: reqs + padding + 1])
         if total == reqs:
             query_start[:] = self._numbers[: reqs + padding + 1]
             row_of_token, positions = rows, computed
@@ -179,9 +182,10 @@ class ModelRunner:
             counts=counts,
             input_ids=input_ids,
             positions=self._positions.push(total + padding),
-            context=self._build_context(padded),
+            context=self._build_context(padded, total + padding),
             query_start=query_start,
             padding=padding,
+            single=total == reqs,
         )
 
     def run_model(self, inputs: StepInputs) -> torch.Tensor:
@@ -200,10 +204,10 @@ class ModelRunner:
         return self.model.compute_logits(self._rows_of(hidden, rows))
 
     def most_likely_of(
-        self, inputs: StepInputs, logits: torch.Tensor, rows: list[int]
+        self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]
     ) -> torch.Tensor:
-        """The tokens [n] int64 of largest logits."""
-        return self.sampler.most_likely(logits)
+        """The tokens [n] int64 of largest logits, of tokens of a step in ascending order."""
+        return self.sampler.most_likely(self.logits_of(inputs, hidden, rows))
 
     def sample(self, inputs: StepInputs, hidden: torch.Tensor) -> PendingOutput:
         """Next tokens of the requests whose known tokens are all computed now."""
@@ -217,19 +221,31 @@ class ModelRunner:
             return ReadyOutput(RunnerOutput({}, {}, prompt_logprobs))
         states = [state for state, _ in ends]
         rows = [row for _, row in ends]
-        logits = self.logits_of(inputs, hidden, rows)
         batch = SamplingBatch(states, [self.batch.tokens_of(state) for state in states])
-        if self.last_tokens is not None and not self.sampler.needs_host(batch):
-            if self.sampler.is_plain(batch):
-                chosen = self.most_likely_of(inputs, logits, rows)
-            else:
-                chosen = self.sampler.choose(logits, batch)
-            self.last_tokens.put([state.row for state in states], chosen)
-            for state in states:
-                self.batch.append_pending(state)
-            return self.steps.begin(states, self._start_copy(chosen), prompt_logprobs)
-        tokens, logprobs = self.sampler.sample(logits, batch)
-        self.steps.settle()
+        if self.sampler.needs_host(batch):
+            tokens, logprobs = self.sampler.sample(self.logits_of(inputs, hidden, rows), batch)
+            self.steps.settle()
+            return self._sampled(states, tokens, logprobs, prompt_logprobs)
+        if self.sampler.is_plain(batch):
+            chosen = self.most_likely_of(inputs, hidden, rows)
+        else:
+            chosen = self.sampler.choose(self.logits_of(inputs, hidden, rows), batch)
+        if self.last_tokens is None:
+            tokens = self.memory.copy_to_host(chosen).tolist()
+            return self._sampled(states, tokens, {}, prompt_logprobs)
+        self.last_tokens.put([state.row for state in states], chosen)
+        for state in states:
+            self.batch.append_pending(state)
+        return self.steps.begin(states, self._start_copy(chosen), prompt_logprobs)
+
+    def _sampled(
+        self,
+        states: list[RequestState],
+        tokens: list[int],
+        logprobs: dict[str, TokenLogprobs],
+        prompt_logprobs: dict[str, list[TokenLogprobs]],
+    ) -> PendingOutput:
+        """The output of a step whose tokens the host knows."""
         for state, token_id in zip(states, tokens, strict=True):
             self.batch.append_token(state, token_id)
         sampled = {s.request_id: token for s, token in zip(states, tokens, strict=True)}
@@ -242,9 +258,10 @@ class ModelRunner:
         self._logit_rows.host[: len(rows)] = rows
         return hidden[self._logit_rows.push(len(rows))]
 
-    def _build_context(self, counts: npt.NDArray[np.int32]) -> ForwardContext:
+    def _build_context(self, counts: npt.NDArray[np.int32], total: int) -> ForwardContext:
         """Attention metadata of each KV cache group, under the names of its layers."""
-        reqs, total = len(counts), int(counts.sum())
+        reqs = len(counts)
+        single = total == reqs
         query_start = self._query_start.push(reqs + 1)
         seq_lens = self._seq_lens.push(reqs)
         attention: dict[str, Any] = {}
@@ -253,8 +270,8 @@ class ModelRunner:
                 BatchMetadata(
                     num_reqs=reqs,
                     num_tokens=total,
-                    num_decodes=int(np.count_nonzero(counts == 1)),
-                    max_query_len=int(counts.max()),
+                    num_decodes=reqs if single else int(np.count_nonzero(counts == 1)),
+                    max_query_len=1 if single else int(counts.max()),
                     max_seq_len=int(self._seq_lens.host[:reqs].max()),
                     query_start_loc=query_start,
                     seq_lens=seq_lens,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 
+from runtime.core import ops
 from runtime.core.platform.interface import MemoryRole
 from runtime.core.runner.buffers import to_device
 
@@ -132,29 +133,41 @@ class BadWords(LogitsProcessor):
 
 
 class Penalties(LogitsProcessor):
-    """Repetition penalty over prompt and output (Keskar et al. 2019, arXiv:1909.05858, as
-    transformers applies it); presence and frequency penalties over the output (OpenAI's API).
+    """Repetition penalty over prompt and output, presence and frequency penalties over the output.
+
+    See :mod:`runtime.core.ops.apply_penalties`.
     """
 
     name = "penalties"
 
     def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
-        """Penalise each row's own tokens; no table of the vocabulary's size is kept."""
-        for row in batch.rows(lambda params: params.penalised):
-            state, params = batch.states[row], batch.states[row].params
-            line = logits[row]
-            if params.repetition_penalty != 1.0:
-                ids = self._index(np.unique(batch.tokens[row]))
-                values = line.index_select(0, ids)
-                divided = values / params.repetition_penalty
-                multiplied = values * params.repetition_penalty
-                line.index_copy_(0, ids, torch.where(values > 0, divided, multiplied))
-            output = batch.tokens[row][state.num_prompt_tokens :]
-            if output.size and (params.presence_penalty or params.frequency_penalty):
-                seen, counts = np.unique(output, return_counts=True)
-                cost = params.presence_penalty + params.frequency_penalty * counts
-                taken = to_device(-cost, torch.float32, self.device, self.memory)
-                line.index_add_(0, self._index(seen), taken)
+        """Penalise each row's own tokens; rows that ask for nothing have none."""
+        rows = batch.rows(lambda params: params.penalised)
+        if not rows:
+            return
+        chosen = set(rows)
+        count = len(batch.states)
+        lengths = [len(tokens) if i in chosen else 0 for i, tokens in enumerate(batch.tokens)]
+        bounds = np.zeros((2, count + 1), dtype=np.int32)
+        np.cumsum(lengths, out=bounds[0, 1:])
+        bounds[1, :-1] = bounds[0, :-1] + [state.num_prompt_tokens for state in batch.states]
+        factors = np.array([[1.0], [0.0], [0.0]], dtype=np.float32).repeat(count, 1)
+        for row in rows:
+            params = batch.states[row].params
+            factors[:, row] = (
+                params.repetition_penalty,
+                params.presence_penalty,
+                params.frequency_penalty,
+            )
+        tokens = np.concatenate([batch.tokens[row] for row in rows])
+        starts, output_starts = to_device(bounds, torch.int32, self.device, self.memory).unbind(0)
+        ops.apply_penalties(
+            logits,
+            to_device(tokens, torch.int32, self.device, self.memory),
+            starts,
+            output_starts[:count],
+            *to_device(factors, torch.float32, self.device, self.memory).unbind(0),
+        )
 
 
 BUILT_IN: tuple[type[LogitsProcessor], ...] = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
+from runtime.core import ops
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.messages import TokenLogprobs
 from runtime.core.runner.buffers import to_device
@@ -47,22 +49,26 @@ class Sampler:
         logits [N, vocab] of any float dtype. Log-probabilities are those of the model, before
         processors and temperature.
         """
-        raw = logits.float()
-        tokens: list[int] = self.memory.copy_to_host(self.choose(raw, batch)).tolist()
+        wants = any(state.params.logprobs is not None for state in batch.states)
+        raw = logits.float() if wants else logits
+        own = raw.clone() if wants and self._changes_logits(batch) else raw
+        tokens: list[int] = self.memory.copy_to_host(self.choose(own, batch)).tolist()
         return tokens, self._logprobs(raw, tokens, batch)
 
     def choose(self, logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
-        """Token ids [N] int64 on the device; nothing is waited for."""
-        logits = logits.float()
+        """Token ids [N] int64 on the device; nothing is waited for. ``logits`` may be changed."""
         if self._changes_logits(batch):
-            logits = logits.clone()
+            logits = logits.float()
             for processor in self._processors:
                 processor.apply(logits, batch)
-        return self._choose(logits, batch)
+        if all(state.params.greedy for state in batch.states):
+            return self.most_likely(logits)
+        return self.draw(logits, batch.states)
 
     def most_likely(self, logits: torch.Tensor) -> torch.Tensor:
         """Token ids [N] int64 where :meth:`is_plain`; of fixed shapes, so that it is captured."""
-        return logits.argmax(dim=-1)
+        tokens: torch.Tensor = ops.greedy_sample(logits)
+        return tokens
 
     def is_plain(self, batch: SamplingBatch) -> bool:
         """Whether all rows' tokens are the most likely ones of the model's own logits."""
@@ -95,52 +101,35 @@ class Sampler:
 
         return any(asks(state.params) for state in batch.states)
 
-    def _choose(self, logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
-        greedy = logits.argmax(dim=-1)
-        rows = batch.rows(lambda params: not params.greedy)
-        if not rows:
-            return greedy
-        index = to_device(rows, torch.int64, self.device, self.memory)
-        drawn = self.draw(logits.index_select(0, index), [batch.states[row] for row in rows])
-        return greedy.index_copy(0, index, drawn)
-
     def draw(self, logits: torch.Tensor, states: Sequence[RequestState]) -> torch.Tensor:
-        """Sample rows [n, vocab] by the exponential race: argmax of p / Exp(1) noise.
-
-        The race is distributed as a multinomial draw (the Gumbel-max trick, Gumbel 1954).
-        """
+        """Sample rows [n, vocab]; those of greedy requests give their most likely token."""
         params = [state.params for state in states]
-        logits = logits / self._column([p.temperature for p in params])
-        logits = self._filter(logits, params)
-        noise = torch.empty_like(logits).exponential_(generator=self._shared)
+        temperature, top_p, min_p = self._columns(
+            [
+                [1.0 if p.greedy else p.temperature for p in params],
+                [p.top_p for p in params],
+                [p.min_p for p in params],
+            ]
+        )
+        # The first token of the likeliest ones is what a greedy request is given.
+        limits = [1 if p.greedy else p.top_k for p in params]
+        top_k = to_device(limits, torch.int32, self.device, self.memory)
+        return ops.sample_tokens(  # type: ignore[no-any-return]
+            logits, temperature, top_k, top_p, min_p, self._uniform(states)
+        )
+
+    def _uniform(self, states: Sequence[RequestState]) -> torch.Tensor:
+        """A number [n] in [0, 1) for each row: its request's own where that has a seed."""
+        numbers = torch.empty(len(states), dtype=torch.float32, device=self.device)
+        numbers.uniform_(generator=self._shared)
         for row, state in enumerate(states):
             seed = state.params.seed
-            if seed is not None:
-                position = state.num_tokens
-                self._generator.manual_seed((seed + position * _SEED_MIX) % 2**63)
-                noise[row].exponential_(generator=self._generator)
-        return (torch.softmax(logits, dim=-1) / noise).argmax(dim=-1)
-
-    def _filter(self, logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
-        """Mask what min-p, top-k and top-p leave out."""
-        if any(p.min_p > 0 for p in params):
-            probs = torch.softmax(logits, dim=-1)
-            least = probs.amax(-1, keepdim=True) * self._column([p.min_p for p in params])
-            logits = logits.masked_fill(probs < least, -torch.inf)
-        vocab = logits.shape[-1]
-        top_k = [p.top_k if 0 < p.top_k < vocab else vocab for p in params]
-        top_p = [p.top_p for p in params]
-        if all(k == vocab for k in top_k) and all(p == 1.0 for p in top_p):
-            return logits
-        ordered, order = logits.sort(dim=-1, descending=True)
-        ranks = torch.arange(vocab, device=logits.device)[None, :]
-        limits = to_device(top_k, torch.int64, self.device, self.memory)[:, None]
-        ordered = ordered.masked_fill(ranks >= limits, -torch.inf)
-        probs = torch.softmax(ordered, dim=-1)
-        # Probability of all more likely tokens: the most likely one always stays.
-        before = probs.cumsum(-1) - probs
-        ordered = ordered.masked_fill(before >= self._column(top_p), -torch.inf)
-        return torch.empty_like(logits).scatter_(-1, order, ordered)
+            if state.params.greedy:
+                numbers[row] = 0.0
+            elif seed is not None:
+                self._generator.manual_seed((seed + state.num_tokens * _SEED_MIX) % 2**63)
+                numbers[row : row + 1].uniform_(generator=self._generator)
+        return numbers
 
     def _logprobs(
         self, logits: torch.Tensor, tokens: list[int], batch: SamplingBatch
@@ -158,5 +147,6 @@ class Sampler:
                 result[batch.states[row].request_id] = entry
         return result
 
-    def _column(self, values: Sequence[float]) -> torch.Tensor:
-        return to_device(values, torch.float32, self.device, self.memory)[:, None]
+    def _columns(self, values: Sequence[Sequence[float]]) -> tuple[torch.Tensor, ...]:
+        table = np.array(values, dtype=np.float32)
+        return to_device(table, torch.float32, self.device, self.memory).unbind(0)

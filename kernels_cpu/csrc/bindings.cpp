@@ -62,6 +62,15 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
       " -> ()");
   m.def(
       "packed_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
+  m.def("greedy_sample(Tensor logits, Tensor(a!) out) -> ()");
+  m.def(
+      "sample_tokens(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p,"
+      " Tensor uniform, Tensor(a!) out) -> ()");
+  m.def(
+      "apply_penalties(Tensor(a!) logits, Tensor token_ids, Tensor starts, Tensor output_starts,"
+      " Tensor repetition, Tensor presence, Tensor frequency) -> ()");
+  m.def("copy(Tensor from, Tensor(a!) to) -> ()");
+  m.def("embedding(Tensor token_ids, Tensor weight, Tensor(a!) out) -> ()");
   m.def(
       "paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,"
       " Tensor query_start_loc, Tensor(a!) out, float scale, int window, float soft_cap) -> ()");
@@ -92,5 +101,10 @@ STABLE_TORCH_LIBRARY_IMPL(runtime_kernels_cpu, CPU, m) {
   m.impl("pack_weight", TORCH_BOX(&runtime_kernels::pack_weight));
   m.impl("packed_linear", TORCH_BOX(&runtime_kernels::packed_linear));
   m.impl("packed_embedding", TORCH_BOX(&runtime_kernels::packed_embedding));
+  m.impl("greedy_sample", TORCH_BOX(&runtime_kernels::greedy_sample));
+  m.impl("sample_tokens", TORCH_BOX(&runtime_kernels::sample_tokens));
+  m.impl("apply_penalties", TORCH_BOX(&runtime_kernels::apply_penalties));
+  m.impl("copy", TORCH_BOX(&runtime_kernels::copy));
+  m.impl("embedding", TORCH_BOX(&runtime_kernels::embedding));
   m.impl("paged_attention", TORCH_BOX(&runtime_kernels::paged_attention));
 }

@@ -27,6 +27,13 @@ void pack_weight(Tensor stored, std::string format, int64_t k, Tensor out);
 void packed_linear(Tensor x, Tensor weight, std::string format, int64_t rows,
                   std::optional<Tensor> bias, Tensor out);
 void packed_embedding(Tensor ids, Tensor weight, std::string format, int64_t rows, Tensor out);
+void greedy_sample(Tensor logits, Tensor out);
+void sample_tokens(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p,
+                   Tensor uniform, Tensor out);
+void apply_penalties(Tensor logits, Tensor token_ids, Tensor starts, Tensor output_starts,
+                     Tensor repetition, Tensor presence, Tensor frequency);
+void copy(Tensor from, Tensor to);
+void embedding(Tensor token_ids, Tensor weight, Tensor out);
 void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor seq_lens,
                      Tensor query_start_loc, Tensor out, double scale, int64_t window,
                      double soft_cap);

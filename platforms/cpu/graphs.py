@@ -138,6 +138,11 @@ class _Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if func.overloadpacket in _EMPTY and kwargs.get("pin_memory") is not True:
             return self.graph.memory.empty(func(*args, **{**kwargs, "device": "meta"}))
+        if func is torch.ops.aten.copy_.default and self._with_kernels and _same(*args):
+            operators().copy.default(args[1], args[0])
+            self.graph.keep(args)
+            self._recorded = True
+            return args[0]
         if _only_looks(func):
             return func(*args, **kwargs)
         self._end()
@@ -162,6 +167,17 @@ class _Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]
         recording = _Recording(operators().end_recording.default())
         if recorded:
             self.graph.steps.append(recording)
+
+
+def _same(to: torch.Tensor, source: torch.Tensor, *_: Any) -> bool:
+    """Whether a copy moves bytes and no more."""
+    return (
+        to.dtype == source.dtype
+        and to.shape == source.shape
+        and to.is_contiguous()
+        and source.is_contiguous()
+        and to.device == source.device
+    )
 
 
 def capturing() -> bool:

@@ -214,14 +214,81 @@ def paged_attention(
     return out
 
 
+def takes_greedy_sample(logits: torch.Tensor) -> bool:
+    """Contiguous rows."""
+    return logits.dtype in DTYPES and logits.is_contiguous()
+
+
+def greedy_sample(logits: torch.Tensor) -> torch.Tensor:
+    """See :mod:`runtime.core.ops.greedy_sample`."""
+    out = logits.new_empty(logits.shape[:1], dtype=torch.int64)
+    operators().greedy_sample.default(logits, out)
+    return out
+
+
+def takes_sample_tokens(logits: torch.Tensor, *columns: torch.Tensor) -> bool:
+    """Contiguous rows, and parameters of single precision."""
+    temperature, top_k, *rest = columns
+    return (
+        takes_greedy_sample(logits)
+        and top_k.dtype == torch.int32
+        and all(x.dtype == torch.float32 for x in (temperature, *rest))
+        and all(x.is_contiguous() for x in columns)
+    )
+
+
+def sample_tokens(logits: torch.Tensor, *columns: torch.Tensor) -> torch.Tensor:
+    """See :mod:`runtime.core.ops.sample_tokens`."""
+    out = logits.new_empty(logits.shape[:1], dtype=torch.int64)
+    operators().sample_tokens.default(logits, *columns, out)
+    return out
+
+
+def takes_apply_penalties(logits: torch.Tensor, *rest: torch.Tensor) -> bool:
+    """Contiguous rows, and penalties of single precision."""
+    return (
+        takes_greedy_sample(logits)
+        and all(x.dtype == torch.int32 for x in rest[:3])
+        and all(x.dtype == torch.float32 for x in rest[3:])
+        and all(x.is_contiguous() for x in rest)
+    )
+
+
+def apply_penalties(logits: torch.Tensor, *rest: torch.Tensor) -> None:
+    """See :mod:`runtime.core.ops.apply_penalties`."""
+    operators().apply_penalties.default(logits, *rest)
+
+
+def takes_embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> bool:
+    """A contiguous table."""
+    return (
+        token_ids.dtype == torch.int32
+        and token_ids.dim() == 1
+        and token_ids.is_contiguous()
+        and weight.dtype in DTYPES
+        and weight.is_contiguous()
+    )
+
+
+def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """See :mod:`runtime.core.ops.embedding`."""
+    out = weight.new_empty((len(token_ids), weight.shape[1]))
+    operators().embedding.default(token_ids, weight, out)
+    return out
+
+
 _PROVIDERS: tuple[tuple[Callable[..., Any], Callable[..., bool]], ...] = (
+    (apply_penalties, takes_apply_penalties),
+    (embedding, takes_embedding),
     (fused_add_rms_norm, takes_fused_add_rms_norm),
     (gelu_tanh_and_mul, takes_gelu_tanh_and_mul),
+    (greedy_sample, takes_greedy_sample),
     (linear, takes_linear),
     (paged_attention, takes_paged_attention),
     (rms_norm, takes_rms_norm),
     (rotary_embedding, takes_rotary_embedding),
     (rotary_write_kv_cache, takes_rotary_write_kv_cache),
+    (sample_tokens, takes_sample_tokens),
     (silu_and_mul, takes_silu_and_mul),
     (write_kv_cache, takes_write_kv_cache),
 )

@@ -114,11 +114,6 @@ class CpuPlatform(Platform):
         """Keeps torch from the kernels' cores."""
         return "runtime.platforms.cpu.runner:CpuModelRunner"
 
-    @property
-    def sampler_class(self) -> str:
-        """Draws with all threads."""
-        return "runtime.platforms.cpu.runner:CpuSampler"
-
     def load_ops(self) -> None:
         """Load the compiled kernels where they are installed, and register them.
 

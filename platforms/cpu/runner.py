@@ -1,17 +1,15 @@
-"""The CPU platform's model runner and sampler: which threads compute what."""
+"""The CPU platform's model runner: which threads compute what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.runner.graph_runner import GraphModelRunner
-from runtime.core.runner.input_batch import RequestState
-from runtime.core.sampling.sampler import Sampler
-from runtime.platforms.cpu.kernels import operators, why_missing
+from runtime.platforms.cpu.kernels import why_missing
 
 
 @contextmanager
@@ -39,14 +37,3 @@ class CpuModelRunner(GraphModelRunner):
             return super().submit(step)
         with torch_threads(1):
             return super().submit(step)
-
-
-class CpuSampler(Sampler):
-    """Draws with all threads: sorting vocabularies is no small part of a step."""
-
-    def draw(self, logits: torch.Tensor, states: Sequence[RequestState]) -> torch.Tensor:
-        """Sample rows [n, vocab]."""
-        if why_missing() is not None:
-            return super().draw(logits, states)
-        with torch_threads(operators().threads()):
-            return super().draw(logits, states)

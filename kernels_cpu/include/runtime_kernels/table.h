@@ -117,6 +117,39 @@ constexpr int64_t kAttentionRows = 128;
 // Keys that a task looks at together.
 constexpr int64_t kAttentionKeys = 64;
 
+// Rows of logits [vocab].
+struct LargestArgs {
+  DType dtype;
+  const void* logits;
+  int64_t vocab;
+};
+
+// A token drawn of each row's logits; item: a row. The filters are core/ops/sample_tokens.py's.
+struct DrawArgs {
+  DType dtype;
+  const void* logits;
+  int64_t vocab;
+  const float* temperature;
+  const int32_t* top_k;
+  const float* top_p;
+  const float* min_p;
+  const float* uniform;
+  int64_t* out;
+};
+
+// Penalties as core/ops/apply_penalties.py has them; item: a row.
+struct PenaltyArgs {
+  DType dtype;
+  void* logits;
+  int64_t vocab;
+  const int32_t* token_ids;
+  const int32_t* starts;
+  const int32_t* output_starts;
+  const float* repetition;
+  const float* presence;
+  const float* frequency;
+};
+
 struct KernelTable {
   const char* name;
   void (*norm)(const NormArgs&, int64_t begin, int64_t end);
@@ -133,6 +166,14 @@ struct KernelTable {
   // Combine `parts` partial results of `rows` rows into out, rows of head_size elements.
   void (*merge)(const AttentionArgs&, const float* partials, int64_t parts, int64_t rows,
                 int64_t token, int64_t kv_head);
+  // The largest of logits [begin, end) of a row.
+  float (*largest)(const LargestArgs&, int64_t row, int64_t begin, int64_t end);
+  // The first place of [begin, end) where that value is.
+  int64_t (*place)(const LargestArgs&, int64_t row, int64_t begin, int64_t end, float value);
+  // `scratch`: draw_scratch() floats of the calling thread's own.
+  void (*draw)(const DrawArgs&, int64_t begin, int64_t end, float* scratch);
+  // `counts` [vocab]: the calling thread's own, zeros before and after.
+  void (*penalise)(const PenaltyArgs&, int64_t begin, int64_t end, int32_t* counts);
 };
 
 // static: each instruction set's unit has its own, see table_of_isa.h.
@@ -144,6 +185,8 @@ static inline int64_t attention_scratch(int64_t head_size) {
   const int64_t padded = padded_size(head_size);
   return kAttentionRows * (2 * padded + kAttentionKeys + 2) + 2 * kAttentionKeys * padded;
 }
+// Floats of scratch memory that draw() needs: weights, those of one bucket, and sums of blocks.
+static inline int64_t draw_scratch(int64_t vocab) { return 2 * vocab + vocab / 256 + 1; }
 // Floats that the partial result of a row takes.
 static inline int64_t partial_floats(int64_t head_size) { return head_size + 2; }
 

@@ -11,6 +11,7 @@
 #include "runtime_kernels/ops/linear.h"
 #include "runtime_kernels/ops/norm.h"
 #include "runtime_kernels/ops/rotary.h"
+#include "runtime_kernels/ops/sampling.h"
 
 namespace runtime_kernels::RUNTIME_ISA {
 
@@ -58,13 +59,28 @@ inline void merge(const AttentionArgs& args, const float* partials, int64_t part
                   int64_t token, int64_t kv_head) {
   RUNTIME_BY_DTYPE(merge_parts, args, partials, parts, rows, token, kv_head)
 }
+inline float largest(const LargestArgs& args, int64_t row, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(largest_of, args, row, begin, end)
+  return 0.0f;
+}
+inline int64_t place(const LargestArgs& args, int64_t row, int64_t begin, int64_t end,
+                     float value) {
+  RUNTIME_BY_DTYPE(place_in, args, row, begin, end, value)
+  return begin;
+}
+inline void draw(const DrawArgs& args, int64_t begin, int64_t end, float* scratch) {
+  RUNTIME_BY_DTYPE(draw_rows, args, begin, end, scratch)
+}
+inline void penalise(const PenaltyArgs& args, int64_t begin, int64_t end, int32_t* counts) {
+  RUNTIME_BY_DTYPE(penalise_rows, args, begin, end, counts)
+}
 
 #undef RUNTIME_BY_DTYPE
 
 constexpr KernelTable table_named(const char* name) {
   return {name,         norm,     gate,         rotary,    linear,
           prepared_bytes, prepare, packed_linear, convert,   attention,
-          merge};
+          merge,        largest,  place,        draw,      penalise};
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

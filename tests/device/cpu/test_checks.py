@@ -39,6 +39,23 @@ def good():
         "linear": {
             **{"x": zeros(3, 8), "weight": zeros(5, 8), "bias": zeros(5), "out": zeros(3, 5)},
         },
+        "greedy_sample": {"logits": zeros(3, 8), "out": zeros(3, dtype=torch.int64)},
+        "sample_tokens": {
+            **{"logits": zeros(3, 8), "temperature": zeros(3) + 1, "top_k": zeros(3, dtype=I32)},
+            **{"top_p": zeros(3) + 1, "min_p": zeros(3), "uniform": zeros(3)},
+            **{"out": zeros(3, dtype=torch.int64)},
+        },
+        "apply_penalties": {
+            **{"logits": zeros(2, 8), "token_ids": torch.tensor([1, 7, 2], dtype=I32)},
+            **{"starts": torch.tensor([0, 2, 3], dtype=I32)},
+            **{"output_starts": torch.tensor([1, 2], dtype=I32)},
+            **{"repetition": zeros(2) + 1, "presence": zeros(2), "frequency": zeros(2)},
+        },
+        "embedding": {
+            **{"token_ids": torch.tensor([0, 4], dtype=I32), "weight": zeros(5, 8)},
+            **{"out": zeros(2, 8)},
+        },
+        "copy": {"from": zeros(3, 8), "to": zeros(3, 8)},
         "paged_attention": {
             **{"query": zeros(3, 4, 8), "kv_cache": zeros(2, 4, 2, 2, 8)},
             **{"block_table": torch.tensor([[1, 2]], dtype=I32)},
@@ -50,6 +67,34 @@ def good():
 
 
 BAD = [
+    ("greedy_sample", "logits", zeros(3), "logits must have 2 dimensions, not 1"),
+    ("greedy_sample", "logits", zeros(3, 0), "logits must have a column"),
+    ("greedy_sample", "out", zeros(3), "out must have the dtype"),
+    ("sample_tokens", "top_k", zeros(3), "top_k must have the dtype"),
+    ("sample_tokens", "uniform", zeros(2), "uniform must have size 3 in dimension 0, not 2"),
+    ("sample_tokens", "temperature", zeros(3), r"temperature\[0\] = 0 must be above 0"),
+    (
+        "apply_penalties",
+        "token_ids",
+        torch.tensor([1, 8, 2], dtype=I32),
+        r"token_ids\[1\] = 8 is not in logits, which have 8 columns",
+    ),
+    (
+        "apply_penalties",
+        "starts",
+        torch.tensor([0, 2, 4], dtype=I32),
+        r"starts\[2\] = 4 must be no less than the one before, and no more than token_ids has: 3",
+    ),
+    ("apply_penalties", "presence", zeros(3), "presence must have size 2 in dimension 0, not 3"),
+    (
+        "embedding",
+        "token_ids",
+        torch.tensor([0, 5], dtype=I32),
+        r"token_ids\[1\] = 5 is not in weight, which has 5 rows",
+    ),
+    ("embedding", "out", zeros(2, 9), "out must have size 8 in dimension 1, not 9"),
+    ("copy", "to", zeros(3, 7), "to must have 24 elements, not 21"),
+    ("copy", "to", zeros(3, 8, dtype=I32), "to must have the dtype"),
     ("rms_norm", "x", zeros(3, 16)[:, ::2], "x must be contiguous"),
     ("rms_norm", "x", zeros(3, 8, dtype=torch.float64), "weight must have the dtype"),
     ("rms_norm", "weight", zeros(7), "weight must have size 8 in dimension 0, not 7"),

@@ -113,3 +113,18 @@ def test_probability_zero_has_a_finite_logprob(bench, params):
     logits = np.array([[0.0, -np.inf, 1.0]])
     _, found = bench.sample(logits, (params(logprobs=-1), [1], []))
     assert found["0"].logprobs[-1] == -9999.0
+
+
+def test_greedy_beside_random_takes_the_first_of_equal_ones(bench, params):
+    logits = np.random.default_rng().normal(size=(2, 100))
+    logits[1, [17, 40, 99]] = 9.0
+    tokens, _ = bench.sample(logits, (params(temperature=1.0), [1], []), (params(), [1], []))
+    assert tokens[1] == 17
+
+
+def test_log_probabilities_are_of_logits_that_no_penalty_changed(bench, params):
+    logits = np.zeros((1, 6), dtype=np.float32)
+    asked = params(logprobs=-1, presence_penalty=2.0, logit_bias={3: 5.0})
+    tokens, found = bench.sample(logits, (asked, [1], [2]))
+    assert tokens == [3]
+    np.testing.assert_allclose(found["0"].logprobs, np.log(1 / 6), rtol=1e-5)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from runtime.core.runner.graph_runner import GraphModelRunner
-from runtime.core.sampling.sampler import Sampler
 from runtime.platforms.cpu import runner
 from runtime.platforms.cpu.kernels import why_missing
 
@@ -13,29 +12,16 @@ pytestmark = pytest.mark.skipif(why_missing() is not None, reason="the kernels a
 
 @pytest.fixture
 def threads():
-    """Three of torch's threads, two of the kernels'; afterwards as they were."""
-    operators = runner.operators()
-    before, own = torch.get_num_threads(), operators.threads()
+    """Three of torch's threads; afterwards as they were."""
+    before = torch.get_num_threads()
     torch.set_num_threads(3)
-    operators.use_threads(2)
     yield
     torch.set_num_threads(before)
-    operators.use_threads(own)
 
 
-def test_torch_has_one_thread_within_a_step_and_all_while_it_draws(threads, monkeypatch):
-    seen = []
-    sampler = object.__new__(runner.CpuSampler)
-    monkeypatch.setattr(Sampler, "draw", lambda *_: seen.append(torch.get_num_threads()))
-
-    def submit(self, step):
-        seen.append(torch.get_num_threads())
-        sampler.draw(None, [])
-        seen.append(torch.get_num_threads())
-
-    monkeypatch.setattr(GraphModelRunner, "submit", submit)
-    object.__new__(runner.CpuModelRunner).submit(None)
-    assert seen == [1, 2, 1]
+def test_torch_has_one_thread_within_a_step(threads, monkeypatch):
+    monkeypatch.setattr(GraphModelRunner, "submit", lambda *_: torch.get_num_threads())
+    assert object.__new__(runner.CpuModelRunner).submit(None) == 1
     assert torch.get_num_threads() == 3
 
 
