@@ -41,7 +41,7 @@ void check_packed(const Tensor& weight, PackedShape shape, int64_t rows, int64_t
 
 // Whether the kernels read x as it is.
 bool is_prepared(const PackedArgs& args, int64_t width, int64_t bytes) {
-  if (width != args.k || !is_float(shape_of(args.format))) return false;
+  if (width != args.k) return false;
   if (args.dtype == DType::kFloat32) return bytes == 4 * args.k;
   return args.dtype == DType::kBFloat16 && args.format == PackedFormat::kBFloat16 &&
          bytes == 2 * args.k;
@@ -68,14 +68,20 @@ void prepare(const KernelTable& table, const void* x, int64_t width, PackedArgs*
   args->scales = rows.scales;
 }
 
+float* panel_memory(int64_t floats) {
+  static thread_local Scratch scratch;
+  return static_cast<float*>(scratch.reserve(4 * floats));
+}
+
 void run_packed_linear(PackedArgs args, const void* x, int64_t width) {
   const KernelTable& table = kernels();
   prepare(table, x, width, &args);
   // Ranges by the bytes of weights in them.
   constexpr int64_t kBytes = 32768;
   const int64_t grain = kBytes / group_bytes(shape_of(args.format), args.k);
+  const int64_t floats = table.panel_floats(args.format, args.k, args.m);
   parallel_ranges(groups_of(args.n), grain > 0 ? grain : 1, [&](int64_t begin, int64_t end) {
-    table.packed_linear(args, begin, end);
+    table.packed_linear(args, begin, end, floats > 0 ? panel_memory(floats) : nullptr);
   });
 }
 

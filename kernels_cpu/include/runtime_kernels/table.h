@@ -159,7 +159,9 @@ struct KernelTable {
   // `scratch`: attention_scratch() floats of the calling thread's own, 64-byte aligned.
   int64_t (*prepared_bytes)(PackedFormat, int64_t k);  // k: padded.
   void (*prepare)(const PrepareArgs&, int64_t begin, int64_t end);
-  void (*packed_linear)(const PackedArgs&, int64_t begin, int64_t end);
+  // Floats of the calling thread's own that packed_linear() of m rows needs; 0: none, and null.
+  int64_t (*panel_floats)(PackedFormat, int64_t k, int64_t m);
+  void (*packed_linear)(const PackedArgs&, int64_t begin, int64_t end, float* panel);
   // n floats to elements of another type, from the one numbered `first` in out.
   void (*convert)(DType, const float* x, void* out, int64_t first, int64_t n);
   void (*attention)(const AttentionArgs&, const AttentionTask&, float* scratch);

@@ -37,8 +37,8 @@ inline void linear(const LinearArgs& args, int64_t begin, int64_t end) {
 inline void prepare(const PrepareArgs& args, int64_t begin, int64_t end) {
   RUNTIME_BY_DTYPE(prepare_rows, args, begin, end)
 }
-inline void packed_linear(const PackedArgs& args, int64_t begin, int64_t end) {
-  RUNTIME_BY_DTYPE(packed_groups_of, args, begin, end)
+inline void packed_linear(const PackedArgs& args, int64_t begin, int64_t end, float* panel) {
+  RUNTIME_BY_DTYPE(packed_groups_of, args, begin, end, panel)
 }
 template <class T>
 inline void convert_to(const float* x, void* out, int64_t first, int64_t n) {
@@ -79,7 +79,7 @@ inline void penalise(const PenaltyArgs& args, int64_t begin, int64_t end, int32_
 
 constexpr KernelTable table_named(const char* name) {
   return {name,         norm,     gate,         rotary,    linear,
-          prepared_bytes, prepare, packed_linear, convert,   attention,
+          prepared_bytes, prepare, panel_floats, packed_linear, convert,   attention,
           merge,        largest,  place,        draw,      penalise};
 }
 

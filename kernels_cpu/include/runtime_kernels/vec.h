@@ -77,6 +77,10 @@ inline Vec tanh(Vec x) {
   return one - two / (exp(x + x) + one);
 }
 
+// A place as an argument, so that what is called with it is found when a template is used.
+template <int kPlace>
+struct Place {};
+
 inline float highest(Vec x) {
   float v[Vec::kWidth];
   x.store(v);

@@ -65,7 +65,8 @@ def test_products(isa, kernels, generator, name):
             weight = Packed(kernels, name, rows, columns, generator)
             x = torch.randn(tokens, columns, generator=generator)
             bias = torch.randn(rows, generator=generator)
-            seen = x.double() if name in FLOATS else eight_bits(name, x)
+            floats = name in FLOATS or (name == "q8_0" and isa == "avx2")
+            seen = x.double() if floats else eight_bits(name, x)
             # bfloat16's own instructions round x to it.
             if name == "bfloat16":
                 seen = x.bfloat16().double() if "bf16" in isa else seen

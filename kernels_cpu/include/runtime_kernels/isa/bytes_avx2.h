@@ -70,6 +70,8 @@ struct Quad {
 
 #if defined(__AVXVNNI__)
 
+constexpr bool kBytesAsFloats = false;
+
 inline Sums dot(Sums sums, Bytes w, const Quad* x) {
   const __m256i four = _mm256_set1_epi32(x->bytes);
   for (int i = 0; i < 2; ++i) sums.v[i] = _mm256_dpbusd_avx_epi32(sums.v[i], w.v[i], four);
@@ -94,6 +96,19 @@ inline ByteVec add_widened(ByteVec sums, ByteVec words) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(kFactor)));
 }
 
+
+// Blocks of eight bits are multiplied as floats: a product of bytes takes as many instructions here.
+constexpr bool kBytesAsFloats = true;
+
+// A byte of each of the sixteen rows.
+template <int kByte>
+inline void byte_floats(Bytes quads, Place<kByte>, Vec (&out)[2]) {
+  for (int i = 0; i < 2; ++i) {
+    __m256i own = _mm256_srli_epi32(quads.v[i], 8 * kByte);
+    if (kByte < 3) own = _mm256_and_si256(own, _mm256_set1_epi32(255));
+    out[i].v = _mm256_cvtepi32_ps(own);
+  }
+}
 
 // Eight-bit weights are taken as signed ones, so their products need no offset.
 constexpr bool kSignedBytes = true;

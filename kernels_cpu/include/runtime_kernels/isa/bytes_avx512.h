@@ -9,6 +9,8 @@
 
 namespace runtime_kernels::RUNTIME_ISA {
 
+constexpr bool kBytesAsFloats = false;
+
 // Sixteen rows of four unsigned bytes; a row's bytes lie together.
 struct Bytes {
   __m512i v;

@@ -10,6 +10,8 @@
 
 namespace runtime_kernels::RUNTIME_ISA {
 
+constexpr bool kBytesAsFloats = false;
+
 // Sixteen rows of four unsigned bytes; a row's bytes lie together.
 struct Bytes {
   uint8x16_t v[4];

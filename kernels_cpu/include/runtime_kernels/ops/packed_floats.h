@@ -53,8 +53,9 @@ struct FloatTile<bf16> {
   }
 };
 
+// `p`: the group's weights.
 template <class W, class T, int N>
-inline void float_tile(const PackedArgs& args, int64_t group, int64_t token) {
+inline void float_tile(const PackedArgs& args, int64_t group, int64_t token, const uint8_t* p) {
   using Tile = FloatTile<W>;
   constexpr int64_t kStepBytes = Tile::kStep * kGroupRows * sizeof(W);
   RowFloats sums[N];
@@ -62,7 +63,6 @@ inline void float_tile(const PackedArgs& args, int64_t group, int64_t token) {
     for (int i = 0; i < kRowVecs; ++i) sums[t].v[i] = zero();
   }
   const int64_t k = args.k;
-  const uint8_t* p = args.weight + group * (k * kGroupRows * static_cast<int64_t>(sizeof(W)));
   const auto* x = static_cast<const typename Tile::Element*>(args.values) + token * k;
   for (int64_t i = 0; i < k; i += Tile::kStep, p += kStepBytes) {
     prefetch_ahead<kStepBytes>(p);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime_kernels/ops/packed_floats.h"
+#include "runtime_kernels/ops/packed_panels.h"
 #include "runtime_kernels/ops/quantize_rows.h"
 #include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/table.h"
@@ -16,8 +17,12 @@ static inline int64_t prepared_element_bytes(PackedFormat format) {
   return format == PackedFormat::kBFloat16 ? sizeof(FloatTile<bf16>::Element) : 4;
 }
 
+static inline bool is_prepared_as_floats(PackedFormat format) {
+  return is_float(shape_of(format)) || blocks_as_floats(format);
+}
+
 static inline int64_t prepared_bytes(PackedFormat format, int64_t k) {
-  if (is_float(shape_of(format))) return k * prepared_element_bytes(format);
+  if (is_prepared_as_floats(format)) return k * prepared_element_bytes(format);
   return k / 4 * static_cast<int64_t>(sizeof(Quad));
 }
 
@@ -35,7 +40,7 @@ void prepare_rows(const PrepareArgs& args, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const T* x = static_cast<const T*>(args.x) + row * args.width;
     void* values = static_cast<char*>(args.values) + row * bytes;
-    if (!is_float(shape)) {
+    if (!is_prepared_as_floats(args.format)) {
       const bool by_row = args.format == PackedFormat::kInt8;
       quantize_row(x, args.width, by_row, static_cast<Quad*>(values), args.scales + row * blocks);
     } else if (args.format == PackedFormat::kBFloat16) {
