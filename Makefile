@@ -54,14 +54,18 @@ sanitize: .venv/tested ## Run the CPU kernels' tests with checks of addresses an
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -n 2 tests/device/cpu
 
+C_SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
+
 lint: .venv/developed ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(BIN)/mypy
 
 format: .venv/developed ## Format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_SOURCES)
 
 docs: .venv/documented ## Build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

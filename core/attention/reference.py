@@ -60,5 +60,7 @@ class ReferenceBackend(AttentionBackend):
 
     @classmethod
     def reasons_against(cls, spec: AttentionSpec) -> list[str]:
-        """None."""
-        return []
+        """A cache of whole numbers: there is no scale in it."""
+        if spec.kv_cache_dtype.is_floating_point:
+            return []
+        return [f"the KV cache is {spec.kv_cache_dtype}, which is no floating-point dtype"]

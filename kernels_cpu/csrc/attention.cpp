@@ -68,13 +68,13 @@ void check_values(const Requests& requests, int64_t block_size) {
     const int64_t length = requests.lengths[r], used = (length + block_size - 1) / block_size;
     STD_TORCH_CHECK(tokens >= 0 && tokens <= length, "request ", r, " computes ", tokens,
                     " tokens (query_start_loc) of ", length, " (seq_lens)");
-    STD_TORCH_CHECK(used <= requests.width, "request ", r, " has ", length,
-                    " tokens (seq_lens), for which block_table has too few columns: ",
-                    requests.width);
+    STD_TORCH_CHECK(
+        used <= requests.width, "request ", r, " has ", length,
+        " tokens (seq_lens), for which block_table has too few columns: ", requests.width);
     for (int64_t i = 0; i < used; ++i) {
       const int64_t block = requests.table[r * requests.width + i];
-      STD_TORCH_CHECK(block >= 0 && block < requests.blocks, "block_table[", r, ", ", i, "] = ",
-                      block, " is not in kv_cache, which has ", requests.blocks, " blocks");
+      STD_TORCH_CHECK(block >= 0 && block < requests.blocks, "block_table[", r, ", ", i,
+                      "] = ", block, " is not in kv_cache, which has ", requests.blocks, " blocks");
     }
   }
   STD_TORCH_CHECK(requests.starts[requests.count] <= requests.tokens, "query_start_loc ends at ",
@@ -140,9 +140,10 @@ AttentionArgs check_args(const Tensor& query, const Tensor& kv_cache, const Tens
   const int64_t stride = check_heads(query, "query");
   check_dim(kv_cache, "kv_cache", 5);
   check_contiguous(kv_cache, "kv_cache");
-  check_type(kv_cache, "kv_cache", query.scalar_type());
+  const bool quantized = kv_cache.scalar_type() == ScalarType::Char;
+  if (!quantized) check_type(kv_cache, "kv_cache", query.scalar_type());
   check_size(kv_cache, "kv_cache", 0, 2);
-  check_size(kv_cache, "kv_cache", 4, query.size(2));
+  check_size(kv_cache, "kv_cache", 4, quantized ? cached_head_bytes(query.size(2)) : query.size(2));
   check_like(out, "out", query);
   const int64_t heads = query.size(1), kv_heads = kv_cache.size(3), block_size = kv_cache.size(2);
   STD_TORCH_CHECK(kv_heads > 0 && block_size > 0 && query.size(2) > 0,
@@ -153,9 +154,10 @@ AttentionArgs check_args(const Tensor& query, const Tensor& kv_cache, const Tens
                   " heads for each of kv_cache's, more than ", kAttentionRows);
   STD_TORCH_CHECK(window >= 0, "window must not be negative: ", window);
   STD_TORCH_CHECK(soft_cap >= 0, "soft_cap must not be negative");
-  const int64_t bytes = query.scalar_type() == ScalarType::Float ? 4 : 2;
+  const auto bytes = static_cast<int64_t>(kv_cache.element_size());
   const auto* keys = static_cast<const char*>(kv_cache.const_data_ptr());
   return {dtype_of(query, "query"),
+          quantized,
           query.const_data_ptr(),
           stride,
           keys,
@@ -199,8 +201,7 @@ void paged_attention(Tensor query, Tensor kv_cache, Tensor block_table, Tensor s
                      Tensor query_start_loc, Tensor out, double scale, int64_t window,
                      double soft_cap) {
   const AttentionArgs args = check_args(query, kv_cache, out, scale, window, soft_cap);
-  const Requests requests =
-      check_requests(query, kv_cache, block_table, seq_lens, query_start_loc);
+  const Requests requests = check_requests(query, kv_cache, block_table, seq_lens, query_start_loc);
   submit([args, requests] { attend(args, requests); });
 }
 

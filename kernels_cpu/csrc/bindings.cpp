@@ -49,8 +49,7 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def(
       "rotary_embedding(Tensor query, Tensor key, Tensor positions, Tensor cos_sin_cache,"
       " Tensor(a!) query_out, Tensor(b!) key_out) -> ()");
-  m.def(
-      "write_kv_cache(Tensor key, Tensor value, Tensor(a!) kv_cache, Tensor slot_mapping) -> ()");
+  m.def("write_kv_cache(Tensor key, Tensor value, Tensor(a!) kv_cache, Tensor slot_mapping) -> ()");
   m.def(
       "rotary_write_kv_cache(Tensor query, Tensor key, Tensor value, Tensor positions,"
       " Tensor cos_sin_cache, Tensor(a!) kv_cache, Tensor slot_mapping, Tensor(b!) query_out)"
@@ -60,8 +59,7 @@ STABLE_TORCH_LIBRARY(runtime_kernels_cpu, m) {
   m.def(
       "packed_linear(Tensor x, Tensor weight, str format, int rows, Tensor? bias, Tensor(a!) out)"
       " -> ()");
-  m.def(
-      "packed_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
+  m.def("packed_embedding(Tensor ids, Tensor weight, str format, int rows, Tensor(a!) out) -> ()");
   m.def("greedy_sample(Tensor logits, Tensor(a!) out) -> ()");
   m.def(
       "sample_tokens(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p,"

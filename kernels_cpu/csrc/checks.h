@@ -39,9 +39,9 @@ inline void check_size(const Tensor& x, const char* name, int64_t dim, int64_t s
 }
 
 inline void check_type(const Tensor& x, const char* name, ScalarType type) {
-  STD_TORCH_CHECK(x.scalar_type() == type, name, " must have the dtype that its kernel takes: ",
-                  torch::headeronly::toString(type), ", not ",
-                  torch::headeronly::toString(x.scalar_type()));
+  STD_TORCH_CHECK(x.scalar_type() == type, name,
+                  " must have the dtype that its kernel takes: ", torch::headeronly::toString(type),
+                  ", not ", torch::headeronly::toString(x.scalar_type()));
 }
 
 inline void check_contiguous(const Tensor& x, const char* name) {
@@ -61,8 +61,8 @@ inline void check_like(const Tensor& x, const char* name, const Tensor& other) {
 // [T, heads, size] whose heads are contiguous in a token; returns elements from token to token.
 inline int64_t check_heads(const Tensor& x, const char* name) {
   check_dim(x, name, 3);
-  const bool whole = (x.size(2) == 1 || x.stride(2) == 1) &&
-                     (x.size(1) == 1 || x.stride(1) == x.size(2));
+  const bool whole =
+      (x.size(2) == 1 || x.stride(2) == 1) && (x.size(1) == 1 || x.stride(1) == x.size(2));
   STD_TORCH_CHECK(whole, name, " must have contiguous heads");
   const int64_t stride = x.size(0) > 1 ? x.stride(0) : x.size(1) * x.size(2);
   STD_TORCH_CHECK(stride >= 0, name, " must not have a negative stride");

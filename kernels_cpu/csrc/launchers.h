@@ -25,7 +25,7 @@ void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out);
 int64_t packed_bytes(std::string format, int64_t rows, int64_t k);
 void pack_weight(Tensor stored, std::string format, int64_t k, Tensor out);
 void packed_linear(Tensor x, Tensor weight, std::string format, int64_t rows,
-                  std::optional<Tensor> bias, Tensor out);
+                   std::optional<Tensor> bias, Tensor out);
 void packed_embedding(Tensor ids, Tensor weight, std::string format, int64_t rows, Tensor out);
 void greedy_sample(Tensor logits, Tensor out);
 void sample_tokens(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p,

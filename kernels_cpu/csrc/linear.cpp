@@ -27,8 +27,14 @@ void linear(Tensor x, Tensor weight, std::optional<Tensor> bias, Tensor out) {
     check_size(*bias, "bias", 0, n);
     addend = bias->const_data_ptr();
   }
-  const LinearArgs args{dtype_of(x, "x"), x.const_data_ptr(), weight.const_data_ptr(), addend,
-                        out.mutable_data_ptr(), rows_of(x), n, k};
+  const LinearArgs args{dtype_of(x, "x"),
+                        x.const_data_ptr(),
+                        weight.const_data_ptr(),
+                        addend,
+                        out.mutable_data_ptr(),
+                        rows_of(x),
+                        n,
+                        k};
   // Ranges by the bytes of weights in them, whole blocks of rows.
   constexpr int64_t kBytes = 65536;
   const int64_t row = k * (args.dtype == DType::kFloat32 ? 4 : 2);

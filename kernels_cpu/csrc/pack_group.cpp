@@ -67,8 +67,7 @@ float float_of(PackedFormat format, const uint8_t* p) {
   return half_value(bits, format == PackedFormat::kBFloat16);
 }
 
-void int8_values(PackedShape shape, const uint8_t* group, int64_t lane, int64_t width,
-                 float* out) {
+void int8_values(PackedShape shape, const uint8_t* group, int64_t lane, int64_t width, float* out) {
   float scale;
   std::memcpy(&scale, group + width * kGroupRows + 4 * lane, 4);
   for (int64_t e = 0; e < width; ++e) {
@@ -84,8 +83,7 @@ int64_t stored_row_bytes(PackedShape shape, int64_t k) {
   return k / chunk_elements(shape) * shape.row_bytes;
 }
 
-void pack_group(PackedFormat format, const uint8_t* stored, int64_t rows, int64_t k,
-                uint8_t* out) {
+void pack_group(PackedFormat format, const uint8_t* stored, int64_t rows, int64_t k, uint8_t* out) {
   const PackedShape shape = shape_of(format);
   std::memset(out, 0, static_cast<size_t>(group_bytes(shape, padded_width(shape, k))));
   switch (format) {

@@ -5,8 +5,8 @@
 #include "isa_select.h"
 #include "launchers.h"
 #include "recorder.h"
-#include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/ops/pack_group.h"
+#include "runtime_kernels/packed_layout.h"
 #include "scratch.h"
 #include "thread_pool.h"
 
@@ -59,8 +59,8 @@ void prepare(const KernelTable& table, const void* x, int64_t width, PackedArgs*
   const int64_t scale_bytes =
       (args->m * blocks * static_cast<int64_t>(sizeof(QuantScale)) + 63) / 64 * 64;
   auto* memory = static_cast<char*>(scratch.reserve(scale_bytes + args->m * bytes));
-  const PrepareArgs rows{args->dtype, args->format, x, width, memory + scale_bytes,
-                         reinterpret_cast<QuantScale*>(memory)};
+  const PrepareArgs rows{args->dtype, args->format,         x,
+                         width,       memory + scale_bytes, reinterpret_cast<QuantScale*>(memory)};
   constexpr int64_t kGrain = 8192;
   parallel_ranges(args->m, kGrain / args->k + 1,
                   [&](int64_t begin, int64_t end) { table.prepare(rows, begin, end); });
@@ -116,7 +116,7 @@ void pack_weight(Tensor stored, std::string name, int64_t k, Tensor out) {
 }
 
 void packed_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
-                  std::optional<Tensor> bias, Tensor out) {
+                   std::optional<Tensor> bias, Tensor out) {
   const PackedFormat format = format_named(name);
   const PackedShape shape = shape_of(format);
   check_dim(x, "x", 2);
@@ -139,16 +139,16 @@ void packed_linear(Tensor x, Tensor weight, std::string name, int64_t rows,
     addend = bias->const_data_ptr();
   }
   const PackedArgs args{dtype_of(x, "x"),
-                       format,
-                       nullptr,
-                       nullptr,
-                       static_cast<const uint8_t*>(weight.const_data_ptr()),
-                       addend,
-                       out.mutable_data_ptr(),
-                       stride,
-                       m,
-                       rows,
-                       width};
+                        format,
+                        nullptr,
+                        nullptr,
+                        static_cast<const uint8_t*>(weight.const_data_ptr()),
+                        addend,
+                        out.mutable_data_ptr(),
+                        stride,
+                        m,
+                        rows,
+                        width};
   const void* values = x.const_data_ptr();
   if (m == 0 || rows == 0) return;
   submit([args, values, k] { run_packed_linear(args, values, k); });

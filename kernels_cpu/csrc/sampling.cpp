@@ -71,10 +71,10 @@ int32_t* zero_counts(int64_t vocab) {
 void check_tokens(const PenaltyArgs& args, int64_t rows, int64_t known) {
   STD_TORCH_CHECK(args.starts[0] == 0, "starts must start with 0, not ", args.starts[0]);
   for (int64_t row = 0; row < rows; ++row) {
-    STD_TORCH_CHECK(args.starts[row] <= args.starts[row + 1] && args.starts[row + 1] <= known,
-                    "starts[", row + 1, "] = ", args.starts[row + 1],
-                    " must be no less than the one before, and no more than token_ids has: ",
-                    known);
+    STD_TORCH_CHECK(
+        args.starts[row] <= args.starts[row + 1] && args.starts[row + 1] <= known, "starts[",
+        row + 1, "] = ", args.starts[row + 1],
+        " must be no less than the one before, and no more than token_ids has: ", known);
   }
   for (int64_t i = 0; i < args.starts[rows]; ++i) {
     STD_TORCH_CHECK(args.token_ids[i] >= 0 && args.token_ids[i] < args.vocab, "token_ids[", i,
@@ -110,8 +110,8 @@ void sample_tokens(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p
                       check_out(out, rows)};
   submit([args, rows] {
     for (int64_t row = 0; row < rows; ++row) {
-      STD_TORCH_CHECK(args.temperature[row] > 0, "temperature[", row, "] = ",
-                      args.temperature[row], " must be above 0");
+      STD_TORCH_CHECK(args.temperature[row] > 0, "temperature[", row, "] = ", args.temperature[row],
+                      " must be above 0");
     }
     const auto function = kernels().draw;
     parallel_ranges(rows, 1, [&](int64_t begin, int64_t end) {

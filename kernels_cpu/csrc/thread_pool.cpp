@@ -82,7 +82,9 @@ class Pool {
     // Sequentially consistent with `sleepers_`: either the worker sees the job or we see it sleep.
     state_.store((number + kNumber) | kOpen, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
-      { std::lock_guard<std::mutex> lock(sleep_mutex_); }
+      {
+        std::lock_guard<std::mutex> lock(sleep_mutex_);
+      }
       wake_.notify_all();
     }
   }

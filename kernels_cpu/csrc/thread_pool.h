@@ -23,8 +23,13 @@ void parallel(int64_t tasks, F& f) {
     f(int64_t{0});
     return;
   }
-  detail::run(
-      tasks, [](void* context, int64_t index) { (*static_cast<F*>(context))(index); }, &f);
+  detail::run(tasks, [](void* context, int64_t index) { (*static_cast<F*>(context))(index); }, &f);
+}
+
+// Rows of `width` elements that are worth a thread's attention, where each is passed over once.
+inline int64_t rows_a_range(int64_t width) {
+  constexpr int64_t kElements = 16384;
+  return width >= kElements ? 1 : kElements / (width + 1) + 1;
 }
 
 // Split [0, items) into ranges of at least `grain`, a few a thread, and call f(begin, end).

@@ -177,7 +177,8 @@ void test_packed(PackedFormat format, int64_t m) {
   const int64_t bytes = group_bytes(shape, k), row_bytes = stored_row_bytes(shape, k);
   std::vector<uint8_t> weight(static_cast<size_t>(groups * bytes) + 64);
   for (int64_t group = 0; group < groups; ++group) {
-    const int64_t first = group * kGroupRows, count = n - first < kGroupRows ? n - first : kGroupRows;
+    const int64_t first = group * kGroupRows,
+                  count = n - first < kGroupRows ? n - first : kGroupRows;
     pack_group(format, stored.data() + first * row_bytes, count, k, weight.data() + group * bytes);
   }
   const auto x = normals(m * k), bias = normals(n);
@@ -201,8 +202,8 @@ void test_packed(PackedFormat format, int64_t m) {
       expected[t * n + i] = sum;
     }
   }
-  const bool rounds = format == PackedFormat::kBFloat16 && std::string(kernels().name).find("bf16") !=
-                                                               std::string::npos;
+  const bool rounds = format == PackedFormat::kBFloat16 &&
+                      std::string(kernels().name).find("bf16") != std::string::npos;
   // Where x lies between two whole numbers, a last bit decides which one it becomes.
   const double most = rounds ? 5e-3 : whole ? 2e-3 : 3e-6;
   expect(std::string("packed_linear of ") + shape.name, out.data(), expected, most);
@@ -211,7 +212,8 @@ void test_packed(PackedFormat format, int64_t m) {
 void test_attention() {
   const int64_t heads = 6, kv_heads = 2, size = 80, block_size = 4, blocks = 30, length = 90;
   const int64_t width = kv_heads * size;
-  const auto keys = normals(blocks * block_size * width), values = normals(blocks * block_size * width);
+  const auto keys = normals(blocks * block_size * width),
+             values = normals(blocks * block_size * width);
   std::vector<int32_t> table(static_cast<size_t>((length + block_size - 1) / block_size));
   for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(blocks - 1 - i);
   for (const int64_t tokens : {1, 2, 17}) {
@@ -220,16 +222,27 @@ void test_attention() {
     std::vector<float> scratch(static_cast<size_t>(attention_scratch(size)) + 16);
     auto* aligned = scratch.data();
     while (reinterpret_cast<uintptr_t>(aligned) % 64 != 0) ++aligned;
-    const AttentionArgs args{DType::kFloat32, query.data(), heads * size, keys.data(),
-                             values.data(),   out.data(),   heads,        kv_heads,
-                             size,            block_size,   0.1f,         33, 0.0f};
+    const AttentionArgs args{DType::kFloat32,
+                             query.data(),
+                             heads * size,
+                             keys.data(),
+                             values.data(),
+                             out.data(),
+                             heads,
+                             kv_heads,
+                             size,
+                             block_size,
+                             0.1f,
+                             33,
+                             0.0f};
     for (int64_t head = 0; head < kv_heads; ++head) {
-      kernels().attention(args, {table.data(), 0, tokens, length - tokens, head, 0, length, nullptr},
-                          aligned);
+      kernels().attention(
+          args, {table.data(), 0, tokens, length - tokens, head, 0, length, nullptr}, aligned);
     }
     std::vector<double> expected(out.size());
     for (int64_t row = 0; row < tokens * heads; ++row) {
-      const int64_t position = length - tokens + row / heads, head = row % heads / (heads / kv_heads);
+      const int64_t position = length - tokens + row / heads,
+                    head = row % heads / (heads / kv_heads);
       const int64_t low = position + 1 > 33 ? position + 1 - 33 : 0;
       std::vector<double> logits;
       double sum = 0;
@@ -255,7 +268,8 @@ void test_attention() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const uint64_t seed = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : std::random_device{}();
+  const uint64_t seed =
+      count > 1 ? std::strtoull(arguments[1], nullptr, 10) : std::random_device{}();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::string names = available_isas() + ' ';
   for (size_t end; (end = names.find(' ')) != std::string::npos; names.erase(0, end + 1)) {

@@ -16,7 +16,12 @@ from runtime.core.attention.interface import (
     MetadataBuilder,
 )
 from runtime.platforms.cpu.kernels import why_missing
-from runtime.platforms.cpu.ops import DTYPES, paged_attention
+from runtime.platforms.cpu.ops import (
+    DTYPES,
+    paged_attention,
+    rotary_write_kv_cache,
+    write_kv_cache,
+)
 
 MAX_GROUP = 128
 """Query heads of a key head that the kernel takes (kAttentionRows of its table.h)."""
@@ -35,6 +40,11 @@ class KernelMetadataBuilder(MetadataBuilder):
 class KernelAttention(AttentionImpl):
     """One kernel call for decodes, prefills and chunks together."""
 
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__(spec)
+        # The core's ops know no scales: these caches go to the kernels alone.
+        self.quantized = spec.kv_cache_dtype == torch.int8
+
     def forward(
         self,
         query: torch.Tensor,
@@ -44,7 +54,10 @@ class KernelAttention(AttentionImpl):
         metadata: BatchMetadata,
     ) -> torch.Tensor:
         """Write keys and values, then attend."""
-        ops.write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
+        if self.quantized:
+            write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
+        else:
+            ops.write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
         return self._attend(query, kv_cache, metadata)
 
     def rotate_and_forward(
@@ -58,7 +71,8 @@ class KernelAttention(AttentionImpl):
         metadata: BatchMetadata,
     ) -> torch.Tensor:
         """Rotate and write in one pass, then attend."""
-        query = ops.rotary_write_kv_cache(
+        rotate_and_write = rotary_write_kv_cache if self.quantized else ops.rotary_write_kv_cache
+        query = rotate_and_write(
             query, key, value, positions, cos_sin_cache, kv_cache, metadata.slot_mapping
         )
         return self._attend(query, kv_cache, metadata)
@@ -88,6 +102,12 @@ class KernelBackend(AttentionBackend):
     impl_class = KernelAttention
 
     @classmethod
+    def kv_cache_shape(cls, num_blocks: int, spec: AttentionSpec) -> tuple[int, ...]:
+        """The default, but that heads of int8 have their scales, of float32, behind them."""
+        *rest, size = super().kv_cache_shape(num_blocks, spec)
+        return (*rest, size + (4 if spec.kv_cache_dtype == torch.int8 else 0))
+
+    @classmethod
     def reasons_against(cls, spec: AttentionSpec) -> list[str]:
         """Missing kernels, dtypes that they do not read, and very many heads for one of keys."""
         reasons = []
@@ -96,8 +116,8 @@ class KernelBackend(AttentionBackend):
             reasons.append(missing)
         if spec.dtype not in DTYPES:
             reasons.append(f"dtype {spec.dtype} is not float32, bfloat16 or float16")
-        if spec.kv_cache_dtype != spec.dtype:
-            reasons.append(f"the KV cache is {spec.kv_cache_dtype}, not {spec.dtype}")
+        if spec.kv_cache_dtype not in (spec.dtype, torch.int8):
+            reasons.append(f"the KV cache is {spec.kv_cache_dtype}, not {spec.dtype} or int8")
         if spec.num_heads // spec.num_kv_heads > MAX_GROUP:
             reasons.append(f"more than {MAX_GROUP} query heads for a key head")
         return reasons

@@ -80,8 +80,15 @@ class CpuPlatform(Platform):
 
     @cached_property
     def capabilities(self) -> PlatformCapabilities:
-        """Three dtypes: bfloat16 first for its size, float16 last because few CPUs compute it."""
-        return PlatformCapabilities(dtypes=("bfloat16", "float32", "float16"), graph_capture=True)
+        """Three dtypes: bfloat16 first for its size, float16 last because few CPUs compute it.
+
+        A KV cache of int8, with a scale for each head of a token, needs the kernels.
+        """
+        return PlatformCapabilities(
+            dtypes=("bfloat16", "float32", "float16"),
+            kv_cache_dtypes=("auto", "int8"),
+            graph_capture=True,
+        )
 
     @cached_property
     def devices(self) -> DeviceRole:

@@ -84,3 +84,21 @@ def test_a_platform_without_kernels_computes_with_blocks_by_the_reference(
 def test_blocks_that_a_directory_does_not_have_are_refused(tiny_model, load):
     with pytest.raises(ConfigError, match="has no quantized blocks; choose one of int8"):
         load(tiny_model("llama"), quantization="gguf")
+
+
+@pytest.mark.skipif(why_missing() is not None, reason="the kernels are not installed")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_of_bytes_is_smaller_and_changes_logits_little(tiny_model, load, ragged, dtype):
+    path = tiny_model("llama", hidden_size=64, intermediate_size=96)
+    params = SamplingParams(temperature=0, max_tokens=1, logprobs=-1)
+    requests = [{"prompt_token_ids": prompt} for prompt in ragged]
+    values, block_bytes = [], []
+    for cache in ("auto", "int8"):
+        llm = load(path, kv_cache_dtype=cache, dtype=dtype, max_logprobs=-1, platform="cpu")
+        outputs = llm.generate(requests, params, use_tqdm=False)
+        rows = [sorted(output.outputs[0].logprobs[0].items()) for output in outputs]
+        values.append(torch.tensor([[value.logprob for _, value in row] for row in rows]))
+        block_bytes.append(llm.engine.core.executor._worker.runner.layout.groups[0].block_bytes)
+    assert block_bytes[1] < block_bytes[0]
+    for pair in zip(*values, strict=True):
+        assert torch.corrcoef(torch.stack(pair))[0, 1] > 0.99

@@ -20,8 +20,19 @@
 namespace runtime_kernels {
 
 enum class PackedFormat : int32_t {
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kInt8,
-  kFloat32, kBFloat16, kFloat16 };
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kInt8,
+  kFloat32,
+  kBFloat16,
+  kFloat16
+};
 
 constexpr int64_t kGroupRows = 16;
 constexpr int64_t kSubBlock = 32;
@@ -29,12 +40,12 @@ constexpr int64_t kSubBlock = 32;
 struct PackedShape {
   const char* name;
   int bits;
-  int offset;          // What is taken from q where the format has no minima.
+  int offset;  // What is taken from q where the format has no minima.
   bool has_minima;
-  int sub_blocks;      // Of 32 elements in a chunk; 0: the chunk is the whole row.
-  int factors;         // Factors of a row in a chunk, 0 where there is one level.
-  int64_t row_bytes;   // Of a row of a chunk as GGUF stores it; 0 where it is the whole row.
-  int together;        // Elements of a row that lie side by side.
+  int sub_blocks;     // Of 32 elements in a chunk; 0: the chunk is the whole row.
+  int factors;        // Factors of a row in a chunk, 0 where there is one level.
+  int64_t row_bytes;  // Of a row of a chunk as GGUF stores it; 0 where it is the whole row.
+  int together;       // Elements of a row that lie side by side.
 };
 
 static constexpr PackedShape kPackedShapes[] = {

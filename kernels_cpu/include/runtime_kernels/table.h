@@ -82,9 +82,11 @@ struct PackedArgs {
   int64_t k;  // padded_width() of the format.
 };
 
-// Paged attention. Keys and values are [blocks, block_size, kv_heads, head_size].
+// Paged attention. Keys and values are [blocks, block_size, kv_heads, head_size] of the dtype, or
+// rows of bytes (see cached_head_bytes()) where `quantized`.
 struct AttentionArgs {
   DType dtype;
+  bool quantized;
   const void* query;  // [tokens, heads, head_size], `query_stride` elements between tokens.
   int64_t query_stride;
   const void* keys;
@@ -150,6 +152,14 @@ struct PenaltyArgs {
   const float* frequency;
 };
 
+// Heads of a quantized cache; item: a head.
+struct QuantizeArgs {
+  DType dtype;
+  const void* x;  // [heads, head_size]
+  int64_t head_size;
+  int8_t* out;  // [heads, cached_head_bytes()]
+};
+
 struct KernelTable {
   const char* name;
   void (*norm)(const NormArgs&, int64_t begin, int64_t end);
@@ -168,6 +178,7 @@ struct KernelTable {
   // Combine `parts` partial results of `rows` rows into out, rows of head_size elements.
   void (*merge)(const AttentionArgs&, const float* partials, int64_t parts, int64_t rows,
                 int64_t token, int64_t kv_head);
+  void (*quantize_heads)(const QuantizeArgs&, int64_t begin, int64_t end);
   // The largest of logits [begin, end) of a row.
   float (*largest)(const LargestArgs&, int64_t row, int64_t begin, int64_t end);
   // The first place of [begin, end) where that value is.
@@ -189,6 +200,9 @@ static inline int64_t attention_scratch(int64_t head_size) {
 }
 // Floats of scratch memory that draw() needs: weights, those of one bucket, and sums of blocks.
 static inline int64_t draw_scratch(int64_t vocab) { return 2 * vocab + vocab / 256 + 1; }
+// A head of a quantized cache: whole numbers from -127 to 127, and behind them their scale, a
+// float.
+static inline int64_t cached_head_bytes(int64_t head_size) { return head_size + 4; }
 // Floats that the partial result of a row takes.
 static inline int64_t partial_floats(int64_t head_size) { return head_size + 2; }
 

@@ -5,21 +5,25 @@
 #pragma once
 
 #include "runtime_kernels/ops/attention.h"
-#include "runtime_kernels/ops/packed_linear.h"
-#include "runtime_kernels/ops/prepare_rows.h"
 #include "runtime_kernels/ops/gate.h"
 #include "runtime_kernels/ops/linear.h"
 #include "runtime_kernels/ops/norm.h"
+#include "runtime_kernels/ops/packed_linear.h"
+#include "runtime_kernels/ops/prepare_rows.h"
+#include "runtime_kernels/ops/quantize_heads.h"
 #include "runtime_kernels/ops/rotary.h"
 #include "runtime_kernels/ops/sampling.h"
 
 namespace runtime_kernels::RUNTIME_ISA {
 
-#define RUNTIME_BY_DTYPE(function, args, ...)                  \
-  switch ((args).dtype) {                                      \
-    case DType::kFloat32: return function<float>(args, __VA_ARGS__); \
-    case DType::kBFloat16: return function<bf16>(args, __VA_ARGS__); \
-    case DType::kFloat16: return function<f16>(args, __VA_ARGS__);   \
+#define RUNTIME_BY_DTYPE(function, args, ...)    \
+  switch ((args).dtype) {                        \
+    case DType::kFloat32:                        \
+      return function<float>(args, __VA_ARGS__); \
+    case DType::kBFloat16:                       \
+      return function<bf16>(args, __VA_ARGS__);  \
+    case DType::kFloat16:                        \
+      return function<f16>(args, __VA_ARGS__);   \
   }
 
 inline void norm(const NormArgs& args, int64_t begin, int64_t end) {
@@ -47,13 +51,24 @@ inline void convert_to(const float* x, void* out, int64_t first, int64_t n) {
 }
 inline void convert(DType dtype, const float* x, void* out, int64_t first, int64_t n) {
   switch (dtype) {
-    case DType::kFloat32: return convert_to<float>(x, out, first, n);
-    case DType::kBFloat16: return convert_to<bf16>(x, out, first, n);
-    case DType::kFloat16: return convert_to<f16>(x, out, first, n);
+    case DType::kFloat32:
+      return convert_to<float>(x, out, first, n);
+    case DType::kBFloat16:
+      return convert_to<bf16>(x, out, first, n);
+    case DType::kFloat16:
+      return convert_to<f16>(x, out, first, n);
   }
 }
+template <class T>
+inline void attention_over(const AttentionArgs& args, const AttentionTask& task, float* scratch) {
+  if (args.quantized) return attention_task<T, int8_t>(args, task, scratch);
+  attention_task<T, T>(args, task, scratch);
+}
+inline void quantize_heads(const QuantizeArgs& args, int64_t begin, int64_t end) {
+  RUNTIME_BY_DTYPE(quantize_heads_of, args, begin, end)
+}
 inline void attention(const AttentionArgs& args, const AttentionTask& task, float* scratch) {
-  RUNTIME_BY_DTYPE(attention_task, args, task, scratch)
+  RUNTIME_BY_DTYPE(attention_over, args, task, scratch)
 }
 inline void merge(const AttentionArgs& args, const float* partials, int64_t parts, int64_t rows,
                   int64_t token, int64_t kv_head) {
@@ -78,9 +93,9 @@ inline void penalise(const PenaltyArgs& args, int64_t begin, int64_t end, int32_
 #undef RUNTIME_BY_DTYPE
 
 constexpr KernelTable table_named(const char* name) {
-  return {name,         norm,     gate,         rotary,    linear,
-          prepared_bytes, prepare, panel_floats, packed_linear, convert,   attention,
-          merge,        largest,  place,        draw,      penalise};
+  return {name,           norm,         gate,          rotary,  linear,    prepared_bytes,
+          prepare,        panel_floats, packed_linear, convert, attention, merge,
+          quantize_heads, largest,      place,         draw,    penalise};
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

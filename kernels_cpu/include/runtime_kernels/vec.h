@@ -35,8 +35,9 @@ inline void for_vectors(int64_t n, F f) {
   }
   if (i < n) {
     const int64_t rest = n - i;
-    f(i, [rest](const auto* p) { return load_part(p, rest); },
-      [rest](Vec x, auto* p) { store_part(x, p, rest); });
+    f(
+        i, [rest](const auto* p) { return load_part(p, rest); },
+        [rest](Vec x, auto* p) { store_part(x, p, rest); });
   }
 }
 
@@ -95,9 +96,7 @@ struct Dot {
   static constexpr int kStep = Vec::kWidth;
   using Operand = Vec;
   static inline Operand load(const T* p) { return Vec::load(p); }
-  static inline Operand load_part(const T* p, int64_t n) {
-    return RUNTIME_ISA::load_part(p, n);
-  }
+  static inline Operand load_part(const T* p, int64_t n) { return RUNTIME_ISA::load_part(p, n); }
   static inline Vec add(Operand a, Operand b, Vec sum) { return fma(a, b, sum); }
 };
 

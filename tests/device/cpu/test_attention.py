@@ -76,3 +76,52 @@ def test_what_is_not_the_requests_own_is_not_read(isa, kernels, generator):
         kernels.paged_attention(query, keys, table, lengths, starts, out, 0.2, 0, 0.0)
         outs.append(out)
     assert torch.equal(*outs)
+
+
+def quantized(cache, kernels):
+    """The cache as bytes with scales, written by the kernel; and what it means, in float64."""
+    _, blocks, block_size, heads, size = cache.shape
+    stored = torch.zeros(2, blocks, block_size, heads, size + 4, dtype=torch.int8)
+    slots = torch.arange(blocks * block_size)
+    kernels.write_kv_cache(cache[0].flatten(0, 1), cache[1].flatten(0, 1), stored, slots)
+    scale = stored[..., size:].contiguous().view(torch.float32).double()
+    return stored, stored[..., :size].double() * scale
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("requests", "heads", "kv_heads", "size", "window", "cap"),
+    [
+        ([(1499, 1), (511, 1), (0, 1)], 6, 2, 64, None, None),
+        ([(0, 300), (70, 130), (9, 1)], 9, 3, 64, None, None),
+        ([(40, 1), (3, 30)], 4, 1, 36, 37, 5.0),
+    ],
+)
+def test_bytes_with_scales(
+    isa, kernels, generator, dtype, requests, heads, kv_heads, size, window, cap
+):
+    query, cache, *rest = batch(requests, heads, kv_heads, size, 16, dtype, generator)
+    stored, meant = quantized(cache, kernels)
+    # Rounded to the nearest of 255 steps.
+    assert ((meant - cache.double()).abs() <= cache.double().abs().amax(-1, True) / 253).all()
+    out = torch.empty_like(query)
+    kernels.paged_attention(query, stored, *rest, out, size**-0.5, window or 0, cap or 0.0)
+    expected = ops.paged_attention.definition.reference(
+        query.double(), meant, *rest, size**-0.5, window, cap
+    )
+    tolerance = ops.paged_attention.definition.tolerance[dtype]
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance.rtol, atol=tolerance.atol)
+
+
+def test_rotated_keys_are_quantized(isa, kernels, generator):
+    query = torch.randn(5, 4, 16, generator=generator)
+    key, value = torch.randn(2, 5, 2, 16, generator=generator)
+    positions, slots = torch.arange(3, 8), torch.tensor([17, 3, 8, 30, 5])
+    table = torch.randn(10, 8, generator=generator)
+    plain, stored = torch.zeros(2, 2, 16, 2, 16), torch.zeros(2, 2, 16, 2, 20, dtype=torch.int8)
+    outs = torch.empty_like(query), torch.empty_like(query)
+    kernels.rotary_write_kv_cache(query, key, value, positions, table, plain, slots, outs[0])
+    kernels.rotary_write_kv_cache(query, key, value, positions, table, stored, slots, outs[1])
+    assert torch.equal(*outs)
+    expected, _ = quantized(plain, kernels)
+    assert torch.equal(stored.flatten(1, 2)[:, slots], expected.flatten(1, 2)[:, slots])

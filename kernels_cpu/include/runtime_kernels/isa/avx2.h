@@ -19,6 +19,10 @@ struct Vec {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
   }
+  static inline Vec load(const int8_t* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))};
+  }
   static inline Vec load(const f16* p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
   }
@@ -59,8 +63,8 @@ inline Vec round(Vec a) {
 inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
   const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   first->v = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-  second->v = _mm256_castsi256_ps(
-      _mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  second->v =
+      _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
 }
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {

@@ -19,6 +19,10 @@ struct Vec {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
   }
+  static inline Vec load(const int8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
   static inline Vec load(const f16* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
@@ -55,8 +59,8 @@ inline Vec round(Vec a) {
 inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
   const __m512i both = _mm512_loadu_si512(p);
   first->v = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-  second->v = _mm512_castsi512_ps(
-      _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+  second->v =
+      _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
 }
 // 2^a for whole a in [-127, 127]; 0 for -127.
 inline Vec exp2_whole(Vec a) {

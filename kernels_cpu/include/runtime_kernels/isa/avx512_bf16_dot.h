@@ -15,9 +15,7 @@ struct Dot<bf16> {
   struct Operand {
     __m512bh v;
   };
-  static inline Operand load(const bf16* p) {
-    return {(__m512bh)_mm512_loadu_si512(p)};
-  }
+  static inline Operand load(const bf16* p) { return {(__m512bh)_mm512_loadu_si512(p)}; }
   static inline Operand load_part(const bf16* p, int64_t n) {
     bf16 whole[kStep] = {};
     std::memcpy(whole, p, static_cast<size_t>(n) * sizeof(bf16));

@@ -18,8 +18,7 @@ struct Bytes {
     return {{f(0), f(1)}};
   }
   static inline Bytes load(const uint8_t* p) {
-    return make(
-        [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p) + i); });
+    return make([&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p) + i); });
   }
   template <int kShift>
   inline Bytes shifted_right() const {
@@ -96,8 +95,8 @@ inline ByteVec add_widened(ByteVec sums, ByteVec words) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(kFactor)));
 }
 
-
-// Blocks of eight bits are multiplied as floats: a product of bytes takes as many instructions here.
+// Blocks of eight bits are multiplied as floats: a product of bytes takes as many instructions
+// here.
 constexpr bool kBytesAsFloats = true;
 
 // A byte of each of the sixteen rows.

@@ -80,7 +80,6 @@ inline ByteVec add_widened(ByteVec sums, ByteVec words) {
   return _mm512_add_epi32(sums, _mm512_madd_epi16(words, _mm512_set1_epi16(kFactor)));
 }
 
-
 constexpr bool kSignedBytes = false;
 
 template <int kFactor, int kRows, int kCount>

@@ -20,6 +20,7 @@ inline uint32_t to_bits(float value) {
 }
 
 inline float to_float(float x) { return x; }
+inline float to_float(int8_t x) { return x; }
 inline float to_float(bf16 x) { return from_bits(uint32_t{x.bits} << 16); }
 inline float to_float(f16 x) {
   const uint32_t sign = (x.bits & 0x8000u) << 16, exponent = (x.bits >> 10) & 31u;

@@ -3,6 +3,8 @@
 
 #include <arm_neon.h>
 
+#include <cstring>
+
 #include "runtime_kernels/types.h"
 
 namespace runtime_kernels::RUNTIME_ISA {
@@ -18,6 +20,12 @@ struct Vec {
   static inline Vec load(const bf16* p) {
     const uint16x4_t bits = vld1_u16(reinterpret_cast<const uint16_t*>(p));
     return {vreinterpretq_f32_u32(vshll_n_u16(bits, 16))};
+  }
+  static inline Vec load(const int8_t* p) {
+    int32_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(bits));
+    return {vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))))};
   }
   static inline Vec load(const f16* p) {
     const uint16x4_t bits = vld1_u16(reinterpret_cast<const uint16_t*>(p));

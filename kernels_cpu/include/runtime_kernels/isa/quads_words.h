@@ -9,12 +9,14 @@
 namespace runtime_kernels::RUNTIME_ISA {
 
 template <int kBits>
-constexpr int kQuadsInWord = kBits == 5 ? 4 : kBits == 6 ? 2 : 8;
+constexpr int kQuadsInWord = kBits == 5   ? 4
+                             : kBits == 6 ? 2
+                                          : 8;
 
 // Rows of x whose sums stay in registers, beside a quad of weights.
 template <int P>
-constexpr int kRowsAtOnce = P < Vec::kRegisters / (2 * kByteVecs) ? P
-                                                                  : Vec::kRegisters / (2 * kByteVecs);
+constexpr int kRowsAtOnce =
+    P < Vec::kRegisters / (2 * kByteVecs) ? P : Vec::kRegisters / (2 * kByteVecs);
 
 // Add the products of kCount quads, times kFactor, with those of kRows rows of x.
 template <int kFactor, int kRows, int kCount>

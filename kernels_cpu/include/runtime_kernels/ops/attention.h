@@ -55,7 +55,8 @@ inline float update_softmax(float* logits, Visible seen, float soft_cap, float* 
   return scale[0];
 }
 
-template <class T>
+// T: of queries and results; C: of the cache.
+template <class T, class C>
 void attention_task(const AttentionArgs& args, const AttentionTask& task, float* memory) {
   const int64_t size = args.head_size, padded = padded_size(size);
   const int64_t group = args.heads / args.kv_heads, rows = task.tokens * group;
@@ -68,13 +69,13 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
   const bool few = rows <= kFewRows;
   for (int64_t begin = task.key_begin; begin < task.key_end; begin += kTile) {
     const int64_t left = task.key_end - begin, count = left < kTile ? left : kTile;
-    const T* keys[kTile];
-    const T* values[kTile];
-    locate<T>(args, task, begin, count, keys, values);
+    const C* keys[kTile];
+    const C* values[kTile];
+    locate<C>(args, task, begin, count, keys, values);
     if (few) {
-      few_logits<T>(keys, count, rows, size, padded, scratch);
+      few_logits<C>(keys, count, rows, size, padded, scratch);
     } else {
-      copy_tile<T>(keys, values, count, size, padded, scratch);
+      copy_tile<C>(keys, values, count, size, padded, scratch);
       product<false>(scratch.query, padded, scratch.keys, kTile, scratch.logits, kTile, rows, kTile,
                      padded);
     }
@@ -85,7 +86,7 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
       scale_row(scratch.out + row * padded, padded, scale);
     }
     if (few) {
-      few_values<T>(values, count, rows, size, padded, scratch);
+      few_values<C>(values, count, rows, size, padded, scratch);
     } else {
       product<true>(scratch.logits, kTile, scratch.values, padded, scratch.out, padded, rows,
                     padded, kTile);

@@ -1,6 +1,7 @@
 // The steps of an attention task, in the order in which it takes them.
 #pragma once
 
+#include "runtime_kernels/ops/quantize_heads.h"
 #include "runtime_kernels/table.h"
 #include "runtime_kernels/vec.h"
 
@@ -48,7 +49,8 @@ inline void load_queries(const AttentionArgs& args, const AttentionTask& task, i
     float* to = scratch.query + row * padded;
     float* out = scratch.out + row * padded;
     for (int64_t d = 0; d < padded; ++d) to[d] = out[d] = 0.0f;
-    for_vectors(size, [&](int64_t d, auto load, auto store) { store(load(query + d) * scale, to + d); });
+    for_vectors(size,
+                [&](int64_t d, auto load, auto store) { store(load(query + d) * scale, to + d); });
   }
 }
 
@@ -56,15 +58,23 @@ inline void load_queries(const AttentionArgs& args, const AttentionTask& task, i
 template <class T>
 inline void locate(const AttentionArgs& args, const AttentionTask& task, int64_t begin,
                    int64_t count, const T** keys, const T** values) {
-  const int64_t token_stride = args.kv_heads * args.head_size;
+  const int64_t head = args.quantized ? cached_head_bytes(args.head_size) : args.head_size;
+  const int64_t token_stride = args.kv_heads * head;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = begin + i, block = task.blocks[position / args.block_size];
     const int64_t slot = block * args.block_size + position % args.block_size;
-    const int64_t offset = slot * token_stride + task.kv_head * args.head_size;
+    const int64_t offset = slot * token_stride + task.kv_head * head;
     keys[i] = static_cast<const T*>(args.keys) + offset;
     values[i] = static_cast<const T*>(args.values) + offset;
   }
 }
+
+// What a cached head's elements are multiplied with.
+template <class T>
+inline float scale_of(const T*, int64_t) {
+  return 1.0f;
+}
+inline float scale_of(const int8_t* head, int64_t size) { return head_scale(head, size); }
 
 template <class T, int R>
 inline void logits_of(const T* const* keys, int64_t count, int64_t size, int64_t padded,
@@ -77,7 +87,8 @@ inline void logits_of(const T* const* keys, int64_t count, int64_t size, int64_t
       // Queries are padded with zeros to whole vectors.
       for (int r = 0; r < R; ++r) sums[r] = fma(key, Vec::load(query + r * padded + d), sums[r]);
     });
-    for (int r = 0; r < R; ++r) logits[r * kTile + i] = sums[r].sum();
+    const float scale = scale_of(keys[i], size);
+    for (int r = 0; r < R; ++r) logits[r * kTile + i] = scale * sums[r].sum();
   }
 }
 
@@ -98,14 +109,33 @@ inline void values_of(const T* const* values, int64_t count, int64_t size, int64
 }
 
 // Call f<R>(row) for all rows, four at a time.
-#define RUNTIME_FOR_ROWS(rows, call)                       \
-  for (int64_t row = 0; row < (rows);) {                   \
-    switch ((rows) - row) {                                \
-      case 1: { constexpr int R = 1; call; row += 1; break; } \
-      case 2: { constexpr int R = 2; call; row += 2; break; } \
-      case 3: { constexpr int R = 3; call; row += 3; break; } \
-      default: { constexpr int R = 4; call; row += 4; }    \
-    }                                                      \
+#define RUNTIME_FOR_ROWS(rows, call)     \
+  for (int64_t row = 0; row < (rows);) { \
+    switch ((rows) - row) {              \
+      case 1: {                          \
+        constexpr int R = 1;             \
+        call;                            \
+        row += 1;                        \
+        break;                           \
+      }                                  \
+      case 2: {                          \
+        constexpr int R = 2;             \
+        call;                            \
+        row += 2;                        \
+        break;                           \
+      }                                  \
+      case 3: {                          \
+        constexpr int R = 3;             \
+        call;                            \
+        row += 3;                        \
+        break;                           \
+      }                                  \
+      default: {                         \
+        constexpr int R = 4;             \
+        call;                            \
+        row += 4;                        \
+      }                                  \
+    }                                    \
   }
 
 template <class T>
@@ -122,6 +152,12 @@ inline void few_logits(const T* const* keys, int64_t count, int64_t rows, int64_
 template <class T>
 inline void few_values(const T* const* values, int64_t count, int64_t rows, int64_t size,
                        int64_t padded, const Scratch& scratch) {
+  if constexpr (sizeof(T) == 1) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float scale = scale_of(values[i], size);
+      for (int64_t row = 0; row < rows; ++row) scratch.logits[row * kTile + i] *= scale;
+    }
+  }
   RUNTIME_FOR_ROWS(rows, (values_of<T, R>(values, count, size, padded, scratch.logits + row * kTile,
                                           scratch.out + row * padded)));
 }
@@ -138,10 +174,12 @@ inline void copy_tile(const T* const* keys, const T* const* values, int64_t coun
       value[d] = scratch.keys[d * kTile + i] = 0.0f;
     }
     if (i >= count) continue;
+    const Vec key_scale = Vec::set1(scale_of(keys[i], size));
+    const Vec value_scale = Vec::set1(scale_of(values[i], size));
     for_vectors(size, [&](int64_t d, auto load, auto store) {
-      store(load(values[i] + d), value + d);
+      store(load(values[i] + d) * value_scale, value + d);
       float lanes[Vec::kWidth];
-      load(keys[i] + d).store(lanes);
+      (load(keys[i] + d) * key_scale).store(lanes);
       const int64_t n = size - d < Vec::kWidth ? size - d : Vec::kWidth;
       for (int64_t j = 0; j < n; ++j) scratch.keys[(d + j) * kTile + i] = lanes[j];
     });
@@ -219,9 +257,8 @@ inline void store_results(const AttentionArgs& args, const AttentionTask& task, 
     const Vec whole = Vec::set1(1.0f / scratch.sum[row]);
     const int64_t token = task.token + row / group, head = task.kv_head * group + row % group;
     T* out = static_cast<T*>(args.out) + (token * args.heads + head) * size;
-    for_vectors(size, [&](int64_t d, auto, auto store) {
-      store(Vec::load(from + d) * whole, out + d);
-    });
+    for_vectors(size,
+                [&](int64_t d, auto, auto store) { store(Vec::load(from + d) * whole, out + d); });
   }
 }
 

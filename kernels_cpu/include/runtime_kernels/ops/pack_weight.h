@@ -13,7 +13,7 @@ constexpr int kMaxFactors = 16;
 
 // A row's part of a chunk, as GGUF's numbers.
 struct BlockRow {
-  uint16_t d, m;        // float16; m: the minimum, or what the minima's factors multiply.
+  uint16_t d, m;                 // float16; m: the minimum, or what the minima's factors multiply.
   uint8_t factors[kMaxFactors];  // Signed ones are stored 128 higher.
   uint8_t minima[kMaxFactors];
   uint8_t q[kMaxChunk];

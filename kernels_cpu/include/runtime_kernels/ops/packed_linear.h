@@ -72,9 +72,8 @@ inline void packed_groups(const PackedArgs& args, int64_t begin, int64_t end, fl
           continue;
         }
       }
-      for_tiles<tokens_in_tile<kFormat>()>(first, last, [&](int64_t token, auto n) {
-        one_tile<kFormat, T>(args, group, token, n);
-      });
+      for_tiles<tokens_in_tile<kFormat>()>(
+          first, last, [&](int64_t token, auto n) { one_tile<kFormat, T>(args, group, token, n); });
     }
   }
 }
@@ -82,18 +81,30 @@ inline void packed_groups(const PackedArgs& args, int64_t begin, int64_t end, fl
 template <class T>
 void packed_groups_of(const PackedArgs& args, int64_t begin, int64_t end, float* panel) {
   switch (args.format) {
-    case PackedFormat::kQ4_0: return packed_groups<PackedFormat::kQ4_0, T>(args, begin, end, panel);
-    case PackedFormat::kQ4_1: return packed_groups<PackedFormat::kQ4_1, T>(args, begin, end, panel);
-    case PackedFormat::kQ5_0: return packed_groups<PackedFormat::kQ5_0, T>(args, begin, end, panel);
-    case PackedFormat::kQ5_1: return packed_groups<PackedFormat::kQ5_1, T>(args, begin, end, panel);
-    case PackedFormat::kQ8_0: return packed_groups<PackedFormat::kQ8_0, T>(args, begin, end, panel);
-    case PackedFormat::kQ4_K: return packed_groups<PackedFormat::kQ4_K, T>(args, begin, end, panel);
-    case PackedFormat::kQ5_K: return packed_groups<PackedFormat::kQ5_K, T>(args, begin, end, panel);
-    case PackedFormat::kQ6_K: return packed_groups<PackedFormat::kQ6_K, T>(args, begin, end, panel);
-    case PackedFormat::kInt8: return packed_groups<PackedFormat::kInt8, T>(args, begin, end, panel);
-    case PackedFormat::kFloat32: return packed_groups<PackedFormat::kFloat32, T>(args, begin, end, panel);
-    case PackedFormat::kBFloat16: return packed_groups<PackedFormat::kBFloat16, T>(args, begin, end, panel);
-    case PackedFormat::kFloat16: return packed_groups<PackedFormat::kFloat16, T>(args, begin, end, panel);
+    case PackedFormat::kQ4_0:
+      return packed_groups<PackedFormat::kQ4_0, T>(args, begin, end, panel);
+    case PackedFormat::kQ4_1:
+      return packed_groups<PackedFormat::kQ4_1, T>(args, begin, end, panel);
+    case PackedFormat::kQ5_0:
+      return packed_groups<PackedFormat::kQ5_0, T>(args, begin, end, panel);
+    case PackedFormat::kQ5_1:
+      return packed_groups<PackedFormat::kQ5_1, T>(args, begin, end, panel);
+    case PackedFormat::kQ8_0:
+      return packed_groups<PackedFormat::kQ8_0, T>(args, begin, end, panel);
+    case PackedFormat::kQ4_K:
+      return packed_groups<PackedFormat::kQ4_K, T>(args, begin, end, panel);
+    case PackedFormat::kQ5_K:
+      return packed_groups<PackedFormat::kQ5_K, T>(args, begin, end, panel);
+    case PackedFormat::kQ6_K:
+      return packed_groups<PackedFormat::kQ6_K, T>(args, begin, end, panel);
+    case PackedFormat::kInt8:
+      return packed_groups<PackedFormat::kInt8, T>(args, begin, end, panel);
+    case PackedFormat::kFloat32:
+      return packed_groups<PackedFormat::kFloat32, T>(args, begin, end, panel);
+    case PackedFormat::kBFloat16:
+      return packed_groups<PackedFormat::kBFloat16, T>(args, begin, end, panel);
+    case PackedFormat::kFloat16:
+      return packed_groups<PackedFormat::kFloat16, T>(args, begin, end, panel);
   }
 }
 

@@ -23,7 +23,8 @@ struct RowFloats {
 };
 
 template <class T>
-inline void write_rows(const PackedArgs& args, int64_t group, int64_t token, const RowFloats& sums) {
+inline void write_rows(const PackedArgs& args, int64_t group, int64_t token,
+                       const RowFloats& sums) {
   const int64_t row = group * kGroupRows, left = args.n - row;
   const T* bias = static_cast<const T*>(args.bias);
   T* out = static_cast<T*>(args.out) + token * args.out_stride + row;

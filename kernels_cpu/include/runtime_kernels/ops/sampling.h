@@ -96,7 +96,8 @@ struct Weights {
   int64_t gather(int64_t bucket, float least) {
     int64_t n = 0;
     for (int64_t i = 0; i < count; ++i) {
-      if (static_cast<int64_t>(bits_of(weight[i]) >> kBucketShift) == bucket && weight[i] >= least) {
+      if (static_cast<int64_t>(bits_of(weight[i]) >> kBucketShift) == bucket &&
+          weight[i] >= least) {
         members[n++] = weight[i];
       }
     }
@@ -243,8 +244,8 @@ inline void penalise_rows(const PenaltyArgs& args, int64_t begin, int64_t end, i
       counts[tokens[i]] = -1;
       float value = load_part(logits + tokens[i], 1).sum();
       value = value > 0 ? value / factor : value * factor;
-      value -= (count > 0 ? args.presence[row] : 0.0f) +
-               args.frequency[row] * static_cast<float>(count);
+      value -=
+          (count > 0 ? args.presence[row] : 0.0f) + args.frequency[row] * static_cast<float>(count);
       store_part(Vec::set1(value), logits + tokens[i], 1);
     }
     for (int64_t i = first; i < last; ++i) counts[tokens[i]] = 0;

@@ -7,6 +7,7 @@ import torch
 
 from runtime.core.attention.interface import AttentionSpec
 from runtime.core.attention.native import NativeBackend
+from runtime.core.attention.reference import ReferenceBackend
 from runtime.core.attention.select import candidate_backends, select_backend
 from runtime.core.errors import PlatformError
 from runtime.core.platform.interface import PlatformCapabilities, PlatformPolicy
@@ -109,3 +110,11 @@ def test_a_head_that_the_device_cannot_serve_is_refused(platform):
 def test_a_name_that_is_no_backend_is_the_platforms_error(platform, name, message):
     with pytest.raises(PlatformError, match=f"platform 'odd' names .*{name}.*{message}"):
         select_backend(platform(name), spec())
+
+
+def test_a_cache_of_whole_numbers_needs_a_backend_that_has_scales():
+    for backend in (NativeBackend, ReferenceBackend):
+        spec = AttentionSpec(4, 2, 16, 0.25, torch.float32, torch.int8, 16)
+        assert backend.reasons_against(spec) == [
+            "the KV cache is torch.int8, which is no floating-point dtype"
+        ]
