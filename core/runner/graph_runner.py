@@ -42,7 +42,7 @@ class GraphModelRunner(ModelRunner):
             (most, hidden_size), dtype=self.config.model.dtype, device=self.device
         )
         logits = self.model.compute_logits(self._hidden[:1])
-        self._logits = logits.new_zeros((most, logits.shape[1]))
+        self._logits = logits.new_empty((most, logits.shape[1]))
         self._most_likely = torch.zeros(most, dtype=torch.int64, device=self.device)
         if self._role.computes_while_capturing:
             logger.info("graphs: a batch size is captured by its first batch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -21,6 +22,13 @@ KV_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 
 KV_FRACTION = 0.4
 """Share of the free memory that a KV cache takes at most unasked: the host has other work."""
+
+
+def trim_heap() -> None:
+    """Return free memory of the C library's heap to the system, where it is glibc's."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class CpuMemory(HostMemory):
