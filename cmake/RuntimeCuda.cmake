@@ -22,6 +22,7 @@ macro(runtime_cuda_target)
   target_compile_definitions(runtime_cuda INTERFACE USE_CUDA)
   target_compile_options(
     runtime_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo
-                           -Xcompiler=-Wall>)
+                           -Xcompiler=-Wall>
+                           $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
   target_link_libraries(runtime_cuda INTERFACE CUDA::cudart_static)
 endmacro()

@@ -7,6 +7,10 @@
 
 namespace runtime_kernels_cuda {
 
+Error copy_blocks(const CopyBlocksArgs& args, Stream stream);
+Error gate(const GateArgs& args, Stream stream);
+Error linear(const LinearArgs& args, Stream stream);
 Error rms_norm(const RmsNormArgs& args, Stream stream);
+Error rotary(const RotaryArgs& args, Stream stream);
 
 }  // namespace runtime_kernels_cuda

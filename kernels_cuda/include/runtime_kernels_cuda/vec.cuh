@@ -63,8 +63,6 @@ __device__ __forceinline__ void store(T* to, const V& values) {
   *reinterpret_cast<V*>(to) = values;
 }
 
-inline bool aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-
 // Call f with a value of the element type.
 template <typename F>
 Error with_float_type(DType type, F f) {
@@ -79,7 +77,5 @@ Error with_float_type(DType type, F f) {
       return cudaErrorInvalidValue;
   }
 }
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace runtime_kernels_cuda
