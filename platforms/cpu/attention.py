@@ -16,7 +16,8 @@ from runtime.core.attention.interface import (
     MetadataBuilder,
 )
 from runtime.platforms.cpu.kernels import why_missing
-from runtime.platforms.cpu.ops import DTYPES, paged_attention
+from runtime.platforms.cpu.ops import paged_attention
+from runtime.platforms.shared.takes import DTYPES
 
 MAX_GROUP = 128
 """Query heads of a key head that the kernel takes (kAttentionRows of its table.h)."""
