@@ -16,12 +16,8 @@ from runtime.core.attention.interface import (
     MetadataBuilder,
 )
 from runtime.platforms.cpu.kernels import why_missing
-from runtime.platforms.cpu.ops import (
-    DTYPES,
-    paged_attention,
-    rotary_write_kv_cache,
-    write_kv_cache,
-)
+from runtime.platforms.cpu.ops import COMPILED, paged_attention
+from runtime.platforms.shared.takes import DTYPES
 
 MAX_GROUP = 128
 """Query heads of a key head that the kernel takes (kAttentionRows of its table.h)."""
@@ -55,7 +51,7 @@ class KernelAttention(AttentionImpl):
     ) -> torch.Tensor:
         """Write keys and values, then attend."""
         if self.quantized:
-            write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
+            COMPILED.write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
         else:
             ops.write_kv_cache(key, value, kv_cache, metadata.slot_mapping)
         return self._attend(query, kv_cache, metadata)
@@ -71,8 +67,8 @@ class KernelAttention(AttentionImpl):
         metadata: BatchMetadata,
     ) -> torch.Tensor:
         """Rotate and write in one pass, then attend."""
-        rotate_and_write = rotary_write_kv_cache if self.quantized else ops.rotary_write_kv_cache
-        query = rotate_and_write(
+        who = COMPILED if self.quantized else ops
+        query = who.rotary_write_kv_cache(
             query, key, value, positions, cos_sin_cache, kv_cache, metadata.slot_mapping
         )
         return self._attend(query, kv_cache, metadata)

@@ -10,13 +10,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from runtime.core import ops
 from runtime.core.attention.interface import AttentionSpec, BatchMetadata, GraphSupport
+from runtime.platforms.shared.takes import HALVES
 from runtime.platforms.triton.attention import (
     TritonAttention,
     TritonBackend,
     TritonMetadata,
     TritonMetadataBuilder,
 )
-from runtime.platforms.triton.ops import HALVES
 
 STEP = 1024
 """Prompts' lengths are multiples of this, since cuDNN plans for some 50 ms for each new shape.

@@ -35,7 +35,7 @@ LARGE = 64 << 30
 
 
 class CudaPolicy(PlatformPolicy):
-    """Triton kernels first, and batches that suit the device's memory."""
+    """Compiled kernels, Triton's, and batches that suit the device's memory."""
 
     def config_overrides(self, config: RuntimeConfig) -> Mapping[str, Any]:
         """More requests and tokens a step than the core's defaults."""
@@ -49,8 +49,8 @@ class CudaPolicy(PlatformPolicy):
         )
 
     def op_priority(self, op_name: str) -> Sequence[str]:
-        """Triton; what it does not take is torch's."""
-        return ("triton",) if op_name in _TRITON_OPS else ()
+        """The compiled kernels, then Triton's; what neither takes is torch's."""
+        return ("kernels", "triton") if op_name in _OPS else ()
 
     def attention_backends(self) -> Sequence[str]:
         """By cuDNN and Triton, then Triton alone; each has a reason against all without Triton."""
@@ -65,7 +65,7 @@ class CudaPolicy(PlatformPolicy):
         return [size for size in sizes if size <= max_num_seqs]
 
 
-_TRITON_OPS = frozenset(
+_OPS = frozenset(
     (
         "fused_add_rms_norm",
         "gelu_tanh_and_mul",
@@ -148,9 +148,11 @@ class CudaPlatform(Platform):
         return CudaPolicy()
 
     def load_ops(self) -> None:
-        """Register Triton's providers; its compiler is imported by the first call."""
+        """Register the compiled kernels, and Triton's, whose compiler the first call imports."""
+        from runtime.platforms.cuda import ops
         from runtime.platforms.triton.ops import register_ops
 
+        ops.register_ops()
         register_ops(self.device_type)
 
     @property

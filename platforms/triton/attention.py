@@ -19,8 +19,8 @@ from runtime.core.attention.interface import (
 )
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.runner.buffers import to_device
+from runtime.platforms.shared.takes import DTYPES
 from runtime.platforms.triton.available import why_missing
-from runtime.platforms.triton.ops import DTYPES
 
 MAX_HEAD_SIZE = 256
 MAX_GROUP = 64

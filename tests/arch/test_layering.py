@@ -72,8 +72,8 @@ def test_the_core_imports_no_platform(sources):
     assert found == []
 
 
-SHARED = "runtime.platforms.triton"
-"""Kernels that several platforms' devices run: no platform by itself."""
+SHARED = ("runtime.platforms.shared", "runtime.platforms.triton")
+"""What several platforms have in common: no platforms by themselves."""
 
 
 def test_a_platform_imports_the_core_itself_and_what_is_shared(sources, root):
@@ -84,7 +84,7 @@ def test_a_platform_imports_the_core_itself_and_what_is_shared(sources, root):
         for folder in folders
         for source in sources(f"platforms/{folder.name}")
         for line in outside(
-            source, "runtime.core", "runtime.plugins", SHARED, f"runtime.platforms.{folder.name}"
+            source, "runtime.core", "runtime.plugins", *SHARED, f"runtime.platforms.{folder.name}"
         )
     ]
     assert found == []

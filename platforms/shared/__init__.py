@@ -1,0 +1,1 @@
+"""What platforms' kernels have in common: which arguments they take, how libraries are called."""

@@ -1,0 +1,113 @@
+"""Operators agree with their schemas; bad arguments raise and name what is wrong."""
+
+import pytest
+import torch
+
+BF16, F32, I64 = torch.bfloat16, torch.float32, torch.int64
+
+
+def zeros(*shape, dtype=BF16, device="cuda"):
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def good():
+    """Valid arguments of each operator, by name."""
+    tokens = zeros(3, dtype=I64)
+    heads = {"key": zeros(3, 2, 16), "value": zeros(3, 2, 16)}
+    cache = {"kv_cache": zeros(2, 4, 2, 2, 16), "slot_mapping": torch.arange(2, 5, device="cuda")}
+    rotation = {"positions": tokens, "cos_sin_cache": zeros(5, 16)}
+    return {
+        "rms_norm": {"x": zeros(3, 8), "weight": zeros(8), "out": zeros(3, 8), "eps": 1e-6},
+        "fused_add_rms_norm": {
+            **{"x": zeros(3, 8), "residual": zeros(3, 8), "weight": zeros(8)},
+            **{"out": zeros(3, 8), "total": zeros(3, 8), "eps": 1e-6},
+        },
+        "silu_and_mul": {"x": zeros(3, 8), "out": zeros(3, 4)},
+        "gelu_tanh_and_mul": {"x": zeros(3, 8), "out": zeros(3, 4)},
+        "linear": {
+            **{"x": zeros(3, 8), "weight": zeros(5, 8), "bias": zeros(5), "out": zeros(3, 5)},
+        },
+        "rotary_embedding": {
+            **{"query": zeros(3, 4, 16), "key": zeros(3, 2, 16), **rotation},
+            **{"query_out": zeros(3, 4, 16), "key_out": zeros(3, 2, 16)},
+        },
+        "write_kv_cache": {**heads, **cache},
+        "rotary_write_kv_cache": {
+            **{"query": zeros(3, 4, 16), **heads, **rotation, **cache},
+            **{"query_out": zeros(3, 4, 16)},
+        },
+        "copy_blocks": {
+            "kv_cache": zeros(2, 4, 2, 2, 16),
+            "pairs": torch.tensor([[1, 2]], device="cuda"),
+        },
+    }
+
+
+BAD = [
+    ("rms_norm", "x", lambda: zeros(3, 16)[:, ::2], "x must be contiguous"),
+    ("rms_norm", "x", lambda: zeros(3, 8, dtype=torch.float64), "weight must have the dtype"),
+    ("rms_norm", "weight", lambda: zeros(7), "weight must have size 8 in dimension 0, not 7"),
+    ("rms_norm", "weight", lambda: zeros(8, device="cpu"), "weight must be a CUDA tensor"),
+    ("rms_norm", "out", lambda: zeros(2, 8), "out must have size 3 in dimension 0, not 2"),
+    ("fused_add_rms_norm", "residual", lambda: zeros(3, 9), "residual must have size 8"),
+    ("fused_add_rms_norm", "total", lambda: zeros(3), "total must have 2 dimensions, not 1"),
+    ("silu_and_mul", "x", lambda: zeros(3, 7), "x must have an even last dimension, not 7"),
+    ("gelu_tanh_and_mul", "out", lambda: zeros(3, 5), "out must have size 4 in dimension 1, not 5"),
+    ("linear", "x", lambda: zeros(17, 8), "x must have 16 rows at most, not 17"),
+    ("linear", "x", lambda: zeros(3, 12), "the width of x must be a multiple of 8, not 12"),
+    ("linear", "x", lambda: zeros(3, 8, dtype=F32), "x must be bfloat16 or float16, not Float"),
+    ("linear", "bias", lambda: zeros(4), "bias must have size 5 in dimension 0, not 4"),
+    ("rotary_embedding", "cos_sin_cache", lambda: zeros(5, 15), "an even width, not 15"),
+    ("rotary_embedding", "cos_sin_cache", lambda: zeros(5, 18), "rotates 18 elements"),
+    ("rotary_embedding", "positions", lambda: zeros(3, dtype=F32), "positions must have the dtype"),
+    ("rotary_write_kv_cache", "key", lambda: zeros(3, 2, 32)[..., ::2], "key must have contiguous"),
+    ("rotary_write_kv_cache", "query_out", lambda: zeros(3, 4, 9), "query_out must have size 16"),
+    ("write_kv_cache", "value", lambda: zeros(3, 2, 8), "value must have size 16"),
+    ("write_kv_cache", "kv_cache", lambda: zeros(2, 4, 2, 2, 16, dtype=F32), "kv_cache must have"),
+    (
+        "write_kv_cache",
+        "kv_cache",
+        lambda: zeros(2, 4, 2, 2, 16).to(torch.float8_e4m3fn),
+        "k_scale and v_scale are given with a float8_e4m3fn kv_cache",
+    ),
+    (
+        "write_kv_cache",
+        "slot_mapping",
+        lambda: zeros(4, dtype=I64),
+        "slot_mapping must have size 3",
+    ),
+    ("copy_blocks", "pairs", lambda: zeros(1, 3, dtype=I64), "pairs must have size 2"),
+]
+
+
+@pytest.mark.parametrize(("op", "argument", "value", "message"), BAD)
+def test_bad_arguments_are_named(kernels, op, argument, value, message):
+    with pytest.raises(RuntimeError, match=message):
+        getattr(kernels, op)(**{**good()[op], argument: value()})
+
+
+@pytest.mark.parametrize("op", sorted(("linear", "rms_norm", "silu_and_mul", "write_kv_cache")))
+def test_nothing_is_no_work(kernels, op):
+    empty = {"x": zeros(0, 8), "out": zeros(0, 5 if op == "linear" else 8)}
+    if op == "silu_and_mul":
+        empty["out"] = zeros(0, 4)
+    if op == "write_kv_cache":
+        heads = zeros(0, 2, 16)
+        empty = {"key": heads, "value": heads, "slot_mapping": zeros(0, dtype=I64)}
+    getattr(kernels, op)(**{**good()[op], **empty})
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("op", ["rms_norm", "linear", "rotary_write_kv_cache", "copy_blocks"])
+def test_schema_and_fake(kernels, op):
+    checks = ("test_schema", "test_faketensor")
+    arguments = good()[op]
+    torch.library.opcheck(getattr(kernels, op).default, (), arguments, test_utils=checks)
+
+
+def test_pageable_memory_is_refused(kernels):
+    host, pairs = torch.zeros(2, 4, 2, 2, 16, dtype=BF16), torch.tensor([[1, 1]])
+    with pytest.raises(RuntimeError, match="target must be in page-locked memory"):
+        kernels.swap_blocks(zeros(2, 4, 2, 2, 16), host, pairs)
+    with pytest.raises(RuntimeError, match=r"pairs\[0, 0\] = 4 is not in source, which has 4"):
+        kernels.swap_blocks(zeros(2, 4, 2, 2, 16), host.pin_memory(), pairs + 3)
