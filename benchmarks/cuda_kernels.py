@@ -3,8 +3,8 @@
     python benchmarks/cuda_kernels.py [--only linear] [--providers kernels,triton,torch]
 
 A call's time is a graph's of many calls over that number, the median of several replays; the
-calls go through sets of arguments that together exceed the L2 cache where they are large. Widths are
-those of Llama-3.1-8B. ``torch`` is the op's reference, which for a product is cuBLAS.
+calls go through sets of arguments that together exceed the L2 cache where they are large. Widths
+are those of Llama-3.1-8B. ``torch`` is the op's reference, which for a product is cuBLAS.
 """
 
 from __future__ import annotations

@@ -74,12 +74,27 @@ class Attention(nn.Module):
         With a ``rotation``, query and key are turned first.
         """
         assert self.kv_cache is not None, f"{self.layer_name}: no KV cache is bound"
+        if ctx.outside is not None:
+            out = query.new_empty(query.shape)
+            ctx.outside(self, out, query, key, value, *(rotation or ()))
+            return out.flatten(1)
+        return self.attend(query, key, value, ctx, *(rotation or ())).flatten(1)
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        ctx: ForwardContext,
+        *rotation: torch.Tensor,
+    ) -> torch.Tensor:
+        """By the backend; ``rotation`` is empty or a :class:`Rotation`'s; returns [T, H, D]."""
         cache, metadata = self.kv_cache, ctx.attention[self.layer_name]
-        if rotation is None:
-            return self.impl.forward(query, key, value, cache, metadata).flatten(1)
-        return self.impl.rotate_and_forward(query, key, value, *rotation, cache, metadata).flatten(
-            1
-        )
+        assert cache is not None
+        if not rotation:
+            return self.impl.forward(query, key, value, cache, metadata)
+        positions, table = rotation
+        return self.impl.rotate_and_forward(query, key, value, positions, table, cache, metadata)
 
 
 def _cache_dtype(config: RuntimeConfig) -> torch.dtype:

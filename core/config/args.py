@@ -79,6 +79,15 @@ class EngineArgs:
     num_gpu_blocks_override: int | None = _arg(
         "KV cache", "Another name of --num-kv-blocks-override", None
     )
+    memory_utilization: float | None = _arg(
+        "KV cache",
+        "Share of the device's memory that weights, activations and KV cache take together; "
+        "the default is the platform's",
+        None,
+    )
+    gpu_memory_utilization: float | None = _arg(
+        "KV cache", "Another name of --memory-utilization", None
+    )
     max_num_batched_tokens: int | None = _arg(
         "Scheduler", "Tokens that one step may compute (default: 2048)", None
     )

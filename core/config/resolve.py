@@ -164,17 +164,22 @@ def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> Cache
     if args.kv_cache_dtype not in capabilities.kv_cache_dtypes:
         choices = ", ".join(capabilities.kv_cache_dtypes)
         raise ConfigError(f"kv_cache_dtype={args.kv_cache_dtype!r} must be one of {choices}")
-    override, alias = args.num_kv_blocks_override, args.num_gpu_blocks_override
-    if override is not None and alias is not None and override != alias:
-        raise ConfigError(
-            f"num_kv_blocks_override={override} and num_gpu_blocks_override={alias} differ: "
-            "they are one setting"
-        )
-    override = alias if override is None else override
+    override = _one_of_two(args, "num_kv_blocks_override", "num_gpu_blocks_override")
     if override is not None and override < 1:
         raise ConfigError(f"num_kv_blocks_override={override} must be at least 1")
+    share = _one_of_two(args, "memory_utilization", "gpu_memory_utilization")
+    if share is not None and not 0 < share <= 1:
+        raise ConfigError(f"memory_utilization={share} must be above 0 and at most 1")
     caching = True if args.enable_prefix_caching is None else args.enable_prefix_caching
-    return CacheConfig(size, caching, override, args.kv_cache_dtype)
+    return CacheConfig(size, caching, override, args.kv_cache_dtype, share)
+
+
+def _one_of_two(args: EngineArgs, name: str, alias: str) -> Any:
+    """A setting that has two names; ConfigError where they differ."""
+    value, other = getattr(args, name), getattr(args, alias)
+    if value is not None and other is not None and value != other:
+        raise ConfigError(f"{name}={value} and {alias}={other} differ: they are one setting")
+    return other if value is None else value
 
 
 def _scheduler_config(args: EngineArgs, model: ModelConfig, platform: Platform) -> SchedulerConfig:

@@ -72,6 +72,8 @@ class CacheConfig:
     """Blocks in the pool whatever the memory, for tests."""
     kv_cache_dtype: str
     """``auto`` is the model's dtype."""
+    memory_utilization: float | None = None
+    """Share of the device's memory for the whole engine; None leaves it to the platform."""
 
 
 @dataclass(frozen=True)

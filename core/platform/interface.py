@@ -212,6 +212,21 @@ class GraphRole(Protocol):
         """
 
 
+@runtime_checkable
+class PiecewiseRole(Protocol):
+    """What a :class:`GraphRole` may have besides: captures of work with gaps."""
+
+    def capture_pieces(
+        self, work: Callable[[Callable[..., None]], Any], beside: Graph | None = None
+    ) -> Graph:
+        """Run ``work(outside)`` once and record it but for what it hands to ``outside``.
+
+        ``outside(run, *tensors)`` calls ``run(*tensors)`` as if nothing were captured; a replay
+        calls it again in its place, with tensors of the same memory. That memory may serve other
+        pieces once ``run`` has returned.
+        """
+
+
 class PlatformPolicy:
     """What a platform would have different. Every method is pure and returns; none writes."""
 
@@ -260,6 +275,15 @@ class PlatformPolicy:
         """
         most = min(max_num_seqs, 64)
         return [size for size in (1, 2, 4, *range(8, 65, 8)) if size <= most]
+
+    def piece_sizes(self, max_num_batched_tokens: int) -> Sequence[int]:
+        """Numbers of tokens for which steps with prompts are captured, ascending.
+
+        All but attention is, in pieces. A step is padded to the next size; a larger one runs
+        eagerly. Only asked where :attr:`Platform.graphs` is a :class:`PiecewiseRole`. Default:
+        none.
+        """
+        return ()
 
     def additional_config(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check the plugin's own settings, ``additional_config[<its name>]``, and complete them.

@@ -11,8 +11,9 @@ from tqdm import tqdm
 
 from runtime.core.attention.interface import GraphSupport
 from runtime.core.kv_cache.spec import KVCacheLayout
-from runtime.core.platform.interface import Graph, GraphRole
+from runtime.core.platform.interface import Graph, GraphRole, PiecewiseRole
 from runtime.core.runner.model_runner import ModelRunner, StepInputs
+from runtime.core.runner.pieces import StepPieces
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class GraphModelRunner(ModelRunner):
         super().initialize_cache(layout, max_model_len)
         self.graphs: dict[int, Graph] = {}
         self.num_replays = 0
+        self.pieces: StepPieces | None = None
         self._sizes: list[int] = []
         reason = self._reason_against()
         if reason is not None:
@@ -60,6 +62,7 @@ class GraphModelRunner(ModelRunner):
             self._work(size, inputs)
             self._capture(size, inputs)
         logger.info("graphs: captured for batches of %s", ", ".join(map(str, self._sizes)))
+        self._capture_pieces()
 
     def padding_of(self, counts: npt.NDArray[np.int32]) -> int:
         """What a batch of single tokens lacks of the next size that has a graph."""
@@ -68,9 +71,20 @@ class GraphModelRunner(ModelRunner):
             return 0
         return next(size for size in self._sizes if size >= reqs) - reqs
 
+    def spare_of(self, counts: npt.NDArray[np.int32]) -> int:
+        """What a step with prompts lacks of the next number of tokens that is captured."""
+        if self.pieces is None or counts.max() <= 1:
+            return 0
+        total = int(counts.sum())
+        return self.pieces.padded(total) - total
+
     def run_model(self, inputs: StepInputs) -> torch.Tensor:
         """Replay the batch's graph, capture it, or run eagerly where there is none."""
         size = len(inputs.counts) + inputs.padding
+        if self.pieces is not None and not inputs.single:
+            hidden = self.pieces.run(inputs)
+            if hidden is not None:
+                return hidden
         if not inputs.single or not self._sizes or size > self._sizes[-1]:
             return super().run_model(inputs)
         if size in self.graphs:
@@ -102,6 +116,22 @@ class GraphModelRunner(ModelRunner):
         if not self.config.platform.policy.capture_sizes(self.config.scheduler.max_num_seqs):
             return "the platform's policy names no batch sizes"
         return None
+
+    def _capture_pieces(self) -> None:
+        limit = self.config.scheduler.max_num_batched_tokens
+        sizes = [s for s in self.config.platform.policy.piece_sizes(limit) if s <= limit]
+        if not sizes or not isinstance(self._role, PiecewiseRole):
+            return
+        self.pieces = StepPieces(self, self._role, sizes)
+        beside = next(iter(self.graphs.values()), None)
+        for size in tqdm(
+            self.pieces.sizes[::-1],
+            desc="Capturing pieces",
+            unit="size",
+            disable=not self.config.load.use_tqdm,
+        ):
+            self.pieces.capture(size, beside)
+        logger.info("graphs: captured in pieces for steps of up to %d tokens", sizes[-1])
 
     def _capture(self, size: int, inputs: StepInputs) -> None:
         other = next(iter(self.graphs.values()), None)

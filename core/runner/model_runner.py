@@ -134,18 +134,27 @@ class ModelRunner:
         order = sorted(num_scheduled, key=lambda request_id: num_scheduled[request_id] > 1)
         states = [self.batch.states[request_id] for request_id in order]
         counts = np.fromiter((num_scheduled[i] for i in order), np.int32, count=len(states))
-        return self.assemble(states, counts, self.padding_of(counts))
+        return self.assemble(states, counts, self.padding_of(counts), self.spare_of(counts))
 
     def padding_of(self, counts: npt.NDArray[np.int32]) -> int:
         """How many requests of one token, that nobody reads, are added. Default: none."""
         return 0
 
+    def spare_of(self, counts: npt.NDArray[np.int32]) -> int:
+        """How many tokens of no request are added. Default: none."""
+        return 0
+
     def assemble(
-        self, states: list[RequestState], counts: npt.NDArray[np.int32], padding: int
+        self,
+        states: list[RequestState],
+        counts: npt.NDArray[np.int32],
+        padding: int,
+        spare: int = 0,
     ) -> StepInputs:
         """Fill the buffers for requests in batch order, and ``padding`` requests behind them.
 
-        A padding request has one token, whose key and value go to the reserved block 0.
+        A padding request has one token, whose key and value go to the reserved block 0, as do
+        those of ``spare`` tokens behind all requests.
         """
         if self.last_tokens is not None:
             for buffer in self._buffers:
@@ -163,26 +172,27 @@ class ModelRunner:
             row_of_token = np.repeat(rows, counts)
             offsets = self._numbers[:total] - np.repeat(query_start[:reqs], counts)
             positions = np.repeat(computed, counts) + offsets
-        put(self._input_ids, self.batch.token_ids[row_of_token, positions], padding)
-        put(self._positions, positions, padding)
+        behind = padding + spare
+        put(self._input_ids, self.batch.token_ids[row_of_token, positions], behind)
+        put(self._positions, positions, behind)
         put(self._seq_lens, computed + counts, padding, fill=1)
         for index, table in enumerate(self.batch.block_tables):
             size = self.layout.groups[index].spec.block_size
             blocks = table[row_of_token, positions // size].astype(np.int64)
-            put(self._slots[index], blocks * size + positions % size, padding)
+            put(self._slots[index], blocks * size + positions % size, behind)
             put(self._tables[index], table[rows], padding)
-        input_ids = self._input_ids.push(total + padding)
+        input_ids = self._input_ids.push(total + behind)
         if self.last_tokens is not None:
             known = (s.num_tokens - s.num_pending for s in states)
             ends = np.fromiter(known, dtype=np.int32, count=reqs)
             pending = positions >= (ends if total == reqs else np.repeat(ends, counts))
-            input_ids = self.last_tokens.fill_in(row_of_token, pending, padding)
+            input_ids = self.last_tokens.fill_in(row_of_token, pending, behind)
         return StepInputs(
             states=states,
             counts=counts,
             input_ids=input_ids,
-            positions=self._positions.push(total + padding),
-            context=self._build_context(padded, total + padding),
+            positions=self._positions.push(total + behind),
+            context=self._build_context(padded, total + behind),
             query_start=query_start,
             padding=padding,
             single=total == reqs,
@@ -259,7 +269,10 @@ class ModelRunner:
         return hidden[self._logit_rows.push(len(rows))]
 
     def _build_context(self, counts: npt.NDArray[np.int32], total: int) -> ForwardContext:
-        """Attention metadata of each KV cache group, under the names of its layers."""
+        """Attention metadata of each KV cache group, under the names of its layers.
+
+        ``total`` counts tokens, those of no request too.
+        """
         reqs = len(counts)
         single = total == reqs
         query_start = self._query_start.push(reqs + 1)

@@ -57,14 +57,19 @@ class CpuMemory(HostMemory):
         return super().copy_to_host(source)
 
     def kv_cache_bytes(self, config: RuntimeConfig, use: MemoryUse, index: int = 0) -> int:
-        """``VLLM_CPU_KVCACHE_SPACE`` where set; else what is wanted, up to 40 % of what is free.
+        """``VLLM_CPU_KVCACHE_SPACE`` where set; else what is wanted, up to 40 % of what is free, or
+        what the share that was asked for leaves.
 
         Raises ConfigError where the variable is no size, or more than there is.
         """
         info = self.info(index)
         asked = gib_from_environment(os.environ, KV_VARIABLE)
         if asked is None:
-            return min(use.kv_bytes_wanted, int(KV_FRACTION * info.free))
+            share = config.cache.memory_utilization
+            room = int(KV_FRACTION * info.free)
+            if share is not None:
+                room = int(share * info.total) - (info.total - info.free) - use.peak_activations
+            return max(0, min(use.kv_bytes_wanted, room))
         if asked > info.total:
             raise ConfigError(
                 f"{KV_VARIABLE}={os.environ[KV_VARIABLE]} GiB is more than this machine's memory"

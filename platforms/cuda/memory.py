@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import torch
 
 from runtime.core.config.runtime import RuntimeConfig
-from runtime.core.errors import ConfigError
 from runtime.core.platform.interface import MemoryInfo, MemoryUse
 from runtime.platforms.cuda.devices import refuse_in_capture
 
-UTILIZATION = "VLLM_GPU_MEMORY_UTILIZATION"
-"""Environment variable: the share of a GPU's memory that an engine may take."""
-
 DEFAULT_UTILIZATION = 0.9
+"""The share of a GPU's memory that an engine takes unasked."""
 
 GRAPHS = 1 << 30
-"""Bytes left for captured graphs and for workspaces of the libraries."""
-
-
-def utilization(environ: dict[str, str] | os._Environ[str]) -> float:
-    """The share that is asked for; ConfigError where it is none."""
-    text = environ.get(UTILIZATION)
-    if not text:
-        return DEFAULT_UTILIZATION
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share <= 1:
-        raise ConfigError(f"{UTILIZATION}={text!r} must be a number above 0 and up to 1")
-    return share
+"""Bytes left for captured graphs, beside a step's activations."""
 
 
 def cache_bytes(info: MemoryInfo, use: MemoryUse, share: float) -> int:
@@ -92,9 +74,10 @@ class CudaMemory:
         return source.cpu()
 
     def kv_cache_bytes(self, config: RuntimeConfig, use: MemoryUse, index: int = 0) -> int:
-        """See :func:`cache_bytes`. ConfigError where the share that is asked for is none."""
+        """See :func:`cache_bytes`."""
         self.empty_cache()
-        return cache_bytes(self.info(index), use, utilization(os.environ))
+        share = config.cache.memory_utilization or DEFAULT_UTILIZATION
+        return cache_bytes(self.info(index), use, share)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether torch's allocator, or the driver, had no memory left."""

@@ -64,6 +64,10 @@ class CudaPolicy(PlatformPolicy):
         sizes = (1, 2, 4, *range(8, 257, 8), *range(272, 513, 16))
         return [size for size in sizes if size <= max_num_seqs]
 
+    def piece_sizes(self, max_num_batched_tokens: int) -> Sequence[int]:
+        """Multiples of 16 up to 128, then wider apart."""
+        return PIECES
+
 
 _OPS = frozenset(
     (
@@ -77,6 +81,10 @@ _OPS = frozenset(
         "write_kv_cache",
     )
 )
+
+
+PIECES = (*range(16, 129, 16), *range(160, 257, 32), *range(320, 513, 64))
+"""Tokens of steps that the host would be slower to launch than the device to compute."""
 
 
 class CudaPlatform(Platform):
@@ -147,6 +155,11 @@ class CudaPlatform(Platform):
         """Kernels and batch sizes."""
         return CudaPolicy()
 
+    @property
+    def worker_class(self) -> str:
+        """Measures what a step takes before the KV cache gets the rest."""
+        return "runtime.core.runner.profiling:ProfilingWorker"
+
     def load_ops(self) -> None:
         """Register the compiled kernels, and Triton's, whose compiler the first call imports."""
         from runtime.platforms.cuda import ops
@@ -157,12 +170,8 @@ class CudaPlatform(Platform):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Those of the driver's own, and the share of memory."""
-        from runtime.platforms.cuda.memory import UTILIZATION
-
+        """The driver's own."""
         return {
-            UTILIZATION: "share of each GPU's memory that weights, activations and KV cache may "
-            "take together; the default is 0.9",
             "CUDA_VISIBLE_DEVICES": "GPUs that the process may use: indices or UUIDs",
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,6 +55,18 @@ class Recording:
                 call.run()
 
 
+class NullPieces:
+    """Recordings, and what runs between them."""
+
+    def __init__(self) -> None:
+        self.steps: list[Callable[[], None]] = []
+
+    def replay(self) -> None:
+        """All in their order."""
+        for step in self.steps:
+            step()
+
+
 class NullGraphs:
     """Graph capture; see :class:`runtime.core.platform.interface.GraphRole`."""
 
@@ -75,3 +88,29 @@ class NullGraphs:
             device.local.recording = None
         device.count("captures")
         return recording
+
+    def capture_pieces(
+        self, work: Callable[[Callable[..., None]], Any], beside: Graph | None = None
+    ) -> NullPieces:
+        """Run ``work`` once and record it but for what it does outside."""
+        device = null_device()
+        device.refuse_in_capture("capturing a graph", "is nested")
+        pieces = NullPieces()
+
+        def begin() -> None:
+            recording = device.local.recording = Recording()
+            pieces.steps.append(recording.replay)
+
+        def outside(run: Callable[..., None], *tensors: torch.Tensor) -> None:
+            device.local.recording = None
+            run(*tensors)
+            pieces.steps.append(partial(run, *tensors))
+            begin()
+
+        begin()
+        try:
+            work(outside)
+        finally:
+            device.local.recording = None
+        device.count("captures")
+        return pieces

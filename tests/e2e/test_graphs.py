@@ -3,6 +3,7 @@
 import pytest
 
 from runtime.core.runner.graph_runner import GraphModelRunner
+from runtime.platforms.null.platform import NullPlatform
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,30 @@ def test_a_platform_that_computes_while_capturing_captures_what_comes(
     assert greedy(llm, ragged, 16) == reference(path, ragged, 16)
     assert list(runner.graphs) == [7, 3]
     assert runner.num_replays == 14 + 14 + 15
+
+
+class InPieces(NullPlatform):
+    """Captures steps of up to 64 tokens in pieces."""
+
+    @property
+    def policy(self):
+        policy = super().policy
+        policy.piece_sizes = lambda tokens: (16, 64)
+        return policy
+
+
+def test_steps_with_prompts_in_pieces_equal_transformers(path, load, greedy, reference, ragged):
+    llm = load(path, platform=InPieces(), max_num_seqs=8, max_num_batched_tokens=48)
+    runner = runner_of(llm)
+    # More tokens than a step has are no size.
+    assert runner.pieces.sizes == [16]
+    expected = reference(path, ragged, 16)
+    for prompt, tokens in zip(ragged, expected, strict=True):
+        assert greedy(llm, [prompt], 16) == [tokens]
+    alone = runner.pieces.num_replays
+    assert alone > 0
+    # Decodes beside parts of prompts.
+    assert greedy(llm, ragged, 16) == expected
+    short = [prompt[:4] for prompt in ragged[:3]]
+    assert greedy(llm, short, 9) == reference(path, short, 9)
+    assert runner.pieces.num_replays > alone

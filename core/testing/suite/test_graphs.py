@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from runtime.core.platform.interface import GraphRole, Platform
+from runtime.core.platform.interface import GraphRole, PiecewiseRole, Platform
 
 
 @pytest.fixture
@@ -61,3 +63,33 @@ def test_refusals(platform: Platform, device: torch.device, graphs: GraphRole, w
         graphs.capture(forbidden)
     platform.devices.synchronize(0)
     assert platform.memory.copy_to_host(x).sum().item() == 2
+
+
+def test_pieces(platform: Platform, device: torch.device, graphs: GraphRole) -> None:
+    """Work outside of a capture runs in its place, on the tensors of that moment."""
+    if not isinstance(graphs, PiecewiseRole):
+        pytest.skip("the platform captures no pieces")
+    x, y = torch.ones(4, device=device), torch.zeros(4, device=device)
+    seen = []
+
+    def look(out: torch.Tensor, value: torch.Tensor) -> None:
+        seen.append(platform.memory.copy_to_host(value).tolist())
+        out.copy_(value + len(seen))
+
+    def work(outside: Callable[..., None]) -> None:
+        doubled = x * 2
+        out = torch.empty_like(doubled)
+        outside(look, out, doubled)
+        del doubled
+        tripled = out * 3
+        other = torch.empty_like(tripled)
+        outside(look, other, tripled)
+        y.copy_(other)
+
+    graph = graphs.capture_pieces(work)
+    for value in (5.0, 7.0):
+        seen.clear()
+        platform.memory.copy_to_device(torch.full((4,), value), x)
+        graph.replay()
+        assert seen == [[2 * value] * 4, [6 * value + 3] * 4]
+        assert platform.memory.copy_to_host(y).tolist() == [6 * value + 5] * 4

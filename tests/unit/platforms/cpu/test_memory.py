@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -20,8 +22,15 @@ def memory(monkeypatch) -> CpuMemory:
     return CpuMemory()
 
 
-def _granted(memory: CpuMemory, wanted: int) -> int:
-    return memory.kv_cache_bytes(None, MemoryUse(0, 0, wanted))
+def _granted(memory: CpuMemory, wanted: int, share: float | None = None) -> int:
+    config = SimpleNamespace(cache=SimpleNamespace(memory_utilization=share))
+    return memory.kv_cache_bytes(config, MemoryUse(0, GIB, wanted))
+
+
+def test_a_share_counts_what_is_taken_already(memory):
+    assert _granted(memory, 100 * GIB, 0.75) == (12 - 6 - 1) * GIB
+    assert _granted(memory, 2 * GIB, 0.75) == 2 * GIB
+    assert _granted(memory, 2 * GIB, 0.25) == 0
 
 
 def test_a_control_groups_limit_is_the_memory_there_is(machine):

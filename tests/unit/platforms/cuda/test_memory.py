@@ -2,9 +2,8 @@
 
 import pytest
 
-from runtime.core.errors import ConfigError
 from runtime.core.platform.interface import MemoryInfo, MemoryUse
-from runtime.platforms.cuda.memory import GRAPHS, cache_bytes, utilization
+from runtime.platforms.cuda.memory import GRAPHS, cache_bytes
 
 GIB = 1 << 30
 
@@ -23,14 +22,3 @@ def test_cache_bytes(free, activations, wanted, share, expected):
     info = MemoryInfo(free * GIB, 100 * GIB)
     use = MemoryUse(16 * GIB, activations * GIB, wanted * GIB)
     assert cache_bytes(info, use, share) == expected * GIB
-
-
-def test_utilization():
-    assert utilization({}) == 0.9
-    assert utilization({"VLLM_GPU_MEMORY_UTILIZATION": "0.5"}) == 0.5
-
-
-@pytest.mark.parametrize("text", ["0", "1.1", "-1", "half", "nan"])
-def test_a_share_that_is_none(text):
-    with pytest.raises(ConfigError, match=f"VLLM_GPU_MEMORY_UTILIZATION='{text}'"):
-        utilization({"VLLM_GPU_MEMORY_UTILIZATION": text})
