@@ -18,7 +18,7 @@ from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.loader.gguf_architectures import ARCHITECTURES
 from runtime.core.loader.gguf_config import ROPE_FACTORS, generation_config, model_config
 from runtime.core.loader.gguf_header import GGUFTensor, read_header
-from runtime.core.loader.weights import LazyWeight
+from runtime.core.loader.weights import FilePlace, LazyWeight
 from runtime.core.quantization.block_formats import BLOCK_FORMATS, BlockFormat
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ class GGUFWeight(LazyWeight):
                 f"{self.path}: tensor {self.tensor.name!r} is of type {kind.name}, which the "
                 "installed gguf library cannot dequantise"
             ) from None
+
+    @property
+    def place(self) -> FilePlace:
+        """The stored tensor's bytes."""
+        return FilePlace(self.path, self.tensor.offset, self.tensor.nbytes)
 
     def read_all(self) -> torch.Tensor:
         """The whole tensor."""

@@ -15,6 +15,7 @@ from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ModelLoadError
 from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.loader.dummy import DummyValues, DummyWeight
+from runtime.core.loader.read_ahead import read_ahead
 from runtime.core.loader.weights import LazyWeight
 from runtime.core.quantization.block_formats import BlockRows
 
@@ -56,7 +57,7 @@ def load_weights(model: torch.nn.Module, checkpoint: Checkpoint, config: Runtime
         unit_divisor=1024,
         disable=not config.load.use_tqdm,
     ) as bar:
-        for name, weight in weights:
+        for name, weight in read_ahead(weights):
             for target in targets.pop(name):
                 weight.copy_into(target.view, copier)
                 bar.update(target.view.nbytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from safetensors import safe_open
 
 from runtime.core.errors import ModelLoadError
-from runtime.core.loader.weights import LazyWeight
+from runtime.core.loader.weights import FilePlace, LazyWeight
 
 _DTYPES: Mapping[str, torch.dtype] = {
     "F64": torch.float64,
@@ -116,6 +117,12 @@ class SafetensorsWeight(LazyWeight):
         self.name = name
         self.shape = entry.shape
         self.dtype = entry.dtype
+        self._start = entry.start
+
+    @property
+    def place(self) -> FilePlace:
+        """Counted from the header's end, which is near enough."""
+        return FilePlace(self.path, self._start, math.prod(self.shape) * self.dtype.itemsize)
 
     def read(self, start: int, stop: int) -> torch.Tensor:
         """Rows ``start:stop``, a view of a mapping of the file.

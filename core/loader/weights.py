@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -12,6 +14,14 @@ from runtime.core.quantization.block_formats import BlockFormat, BlockRows
 
 CHUNK_BYTES = 4 << 20
 """Bytes, counted in float32, of the rows that are read and converted at once."""
+
+
+class FilePlace(NamedTuple):
+    """Where a tensor's bytes are, about."""
+
+    path: Path
+    start: int
+    length: int
 
 
 class LazyWeight(ABC):
@@ -24,6 +34,11 @@ class LazyWeight(ABC):
     name: str
     shape: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def place(self) -> FilePlace | None:
+        """The file's bytes that :meth:`read` will read, for reading ahead. Default: unknown."""
+        return None
 
     @abstractmethod
     def read(self, start: int, stop: int) -> torch.Tensor:
