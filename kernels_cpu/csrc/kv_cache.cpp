@@ -60,8 +60,8 @@ CacheRows cache_rows(const Tensor& key, const Tensor& value, const Tensor& kv_ca
   const int64_t bytes = heads * kv_cache.size(4) * static_cast<int64_t>(kv_cache.element_size());
   auto* keys = static_cast<char*>(kv_cache.mutable_data_ptr());
   const auto* slots = static_cast<const int64_t*>(slot_mapping.const_data_ptr());
-  return {keys,  keys + known * bytes,   slots,     known, bytes, dtype_of(key, "key"),
-          quantized, heads, size};
+  return {keys, keys + known * bytes, slots, known, bytes, dtype_of(key, "key"), quantized, heads,
+          size};
 }
 
 // A token's rotated heads on their way to a quantized cache.
@@ -73,7 +73,8 @@ char* rotated_memory(int64_t bytes) {
 }  // namespace
 
 void write_kv_cache(Tensor key, Tensor value, Tensor kv_cache, Tensor slot_mapping) {
-  const int64_t key_elements = check_heads(key, "key"), value_elements = check_heads(value, "value");
+  const int64_t key_elements = check_heads(key, "key"),
+                value_elements = check_heads(value, "value");
   const CacheRows rows = cache_rows(key, value, kv_cache, slot_mapping);
   const int64_t size = element_bytes(rows.dtype), tokens = key.size(0);
   const int64_t key_stride = key_elements * size, value_stride = value_elements * size;

@@ -33,8 +33,14 @@ RotaryArgs rotary_args(const Tensor& x, const char* name, const Tensor& position
   check_size(positions, "positions", 0, x.size(0));
   STD_TORCH_CHECK(table.size(1) <= x.size(2), "cos_sin_cache rotates ", table.size(1),
                   " elements, but a head of ", name, " has ", x.size(2));
-  return {dtype_of(x, name), x.const_data_ptr(), nullptr, stride, x.size(1), x.size(2),
-          static_cast<const int64_t*>(positions.const_data_ptr()), table.const_data_ptr(),
+  return {dtype_of(x, name),
+          x.const_data_ptr(),
+          nullptr,
+          stride,
+          x.size(1),
+          x.size(2),
+          static_cast<const int64_t*>(positions.const_data_ptr()),
+          table.const_data_ptr(),
           table.size(1)};
 }
 

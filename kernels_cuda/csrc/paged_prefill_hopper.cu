@@ -8,9 +8,9 @@ bool paged_prefill_hopper_takes(const PagedPrefillArgs& args) {
   constexpr int kMajor = 9;
   const int page = args.block_size;
   return device_attribute<cudaDevAttrComputeCapabilityMajor>() == kMajor &&
-         (args.head_size == 64 || args.head_size == 128) && page >= 8 &&
-         (page & (page - 1)) == 0 && args.query_stride % 8 == 0 && aligned(args.query) &&
-         aligned(args.kv_cache) && aligned(args.out);
+         (args.head_size == 64 || args.head_size == 128) && page >= 8 && (page & (page - 1)) == 0 &&
+         args.query_stride % 8 == 0 && aligned(args.query) && aligned(args.kv_cache) &&
+         aligned(args.out);
 }
 
 Error paged_prefill_hopper(const PagedPrefillArgs& args, Stream stream) {

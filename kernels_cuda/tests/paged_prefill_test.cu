@@ -26,7 +26,9 @@ template <typename T>
 struct Device {
   T* data = nullptr;
   size_t count = 0;
-  explicit Device(size_t n) : count(n) { must(cudaMalloc(&data, std::max<size_t>(n, 1) * sizeof(T)), "cudaMalloc"); }
+  explicit Device(size_t n) : count(n) {
+    must(cudaMalloc(&data, std::max<size_t>(n, 1) * sizeof(T)), "cudaMalloc");
+  }
   explicit Device(const std::vector<T>& from) : Device(from.size()) {
     must(cudaMemcpy(data, from.data(), count * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
@@ -53,7 +55,8 @@ __device__ float normal(uint64_t seed, uint64_t i) {
 
 template <typename T>
 __global__ void fill(T* x, size_t count, uint64_t seed) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
+       i += size_t{gridDim.x} * blockDim.x) {
     x[i] = from_float<T>(normal(seed, i));
   }
 }
@@ -115,7 +118,8 @@ __global__ void reference(PagedPrefillArgs args, const int* request_of, float* o
   total = all(total, true);
   for (int d = threadIdx.x; d < size; d += blockDim.x) {
     float sum = 0.0f;
-    for (int key = low; key <= position; ++key) sum += scores[key - low] * to_float(values[place(key) + d]);
+    for (int key = low; key <= position; ++key)
+      sum += scores[key - low] * to_float(values[place(key) + d]);
     out[(int64_t{token} * args.heads + head) * size + d] = sum / total;
   }
   if (threadIdx.x == 0) lse[head * args.tokens + token] = most + logf(total);
@@ -159,7 +163,8 @@ struct Problem {
         tiles.emplace_back(static_cast<int>(r), at);
       }
     }
-    std::stable_sort(tiles.begin(), tiles.end(), [](auto a, auto b) { return a.second > b.second; });
+    std::stable_sort(tiles.begin(), tiles.end(),
+                     [](auto a, auto b) { return a.second > b.second; });
     for (const auto& [request, first] : tiles) {
       tile_request.push_back(request);
       tile_first.push_back(first);
@@ -196,22 +201,43 @@ struct Buffers {
       : query(size_t(p.starts.back()) * row(p.c)),
         cache(size_t{2} * p.blocks * p.c.block_size * p.c.kv_heads * p.c.head_size),
         out(size_t(p.starts.back()) * p.c.heads * p.c.head_size),
-        starts(p.starts), lengths(p.lengths), request_of(p.request_of),
-        tile_request(p.tile_request), tile_first(p.tile_first), table(p.table), behind(p.behind),
+        starts(p.starts),
+        lengths(p.lengths),
+        request_of(p.request_of),
+        tile_request(p.tile_request),
+        tile_first(p.tile_first),
+        table(p.table),
+        behind(p.behind),
         lse(size_t(p.starts.back()) * p.c.heads) {
     const Case& c = p.c;
     fill<<<1024, 256>>>(query.data, query.count, seed);
     fill<<<1024, 256>>>(cache.data, cache.count, seed + 1);
     if (behind.count > 0) {
-      poison_slots<<<128, 128>>>(cache.data, behind.data, int(behind.count), int64_t(cache.count / 2),
-                                 c.kv_heads * c.head_size);
+      poison_slots<<<128, 128>>>(cache.data, behind.data, int(behind.count),
+                                 int64_t(cache.count / 2), c.kv_heads * c.head_size);
     }
-    args = PagedPrefillArgs{
-        std::is_same_v<T, BFloat16> ? DType::kBFloat16 : DType::kFloat16, query.data, row(c),
-        cache.data, table.data, p.pages, lengths.data, starts.data, tile_request.data,
-        tile_first.data, out.data, lse.data, p.starts.back(), p.blocks, int(p.tile_request.size()),
-        c.block_size, c.heads, c.kv_heads, c.head_size, 1.0f / std::sqrt(float(c.head_size)),
-        c.window, c.soft_cap};
+    args = PagedPrefillArgs{std::is_same_v<T, BFloat16> ? DType::kBFloat16 : DType::kFloat16,
+                            query.data,
+                            row(c),
+                            cache.data,
+                            table.data,
+                            p.pages,
+                            lengths.data,
+                            starts.data,
+                            tile_request.data,
+                            tile_first.data,
+                            out.data,
+                            lse.data,
+                            p.starts.back(),
+                            p.blocks,
+                            int(p.tile_request.size()),
+                            c.block_size,
+                            c.heads,
+                            c.kv_heads,
+                            c.head_size,
+                            1.0f / std::sqrt(float(c.head_size)),
+                            c.window,
+                            c.soft_cap};
     must(cudaDeviceSynchronize(), "fill");
   }
   static int64_t row(const Case& c) {
@@ -223,10 +249,13 @@ template <typename T>
 bool check(const char* name, Kernel kernel, const Case& c, uint64_t seed) {
   const Problem<T> problem(c, seed);
   Buffers<T> b(problem, seed);
-  const int tokens = problem.starts.back(), longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  const int tokens = problem.starts.back(),
+            longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
   Device<float> want(size_t(tokens) * c.heads * c.head_size), want_lse(size_t(tokens) * c.heads);
-  must(cudaFuncSetAttribute(reference<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, longest * 4), "reference");
-  reference<T><<<dim3(tokens, c.heads), 128, longest * 4>>>(b.args, b.request_of.data, want.data, want_lse.data);
+  must(cudaFuncSetAttribute(reference<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, longest * 4),
+       "reference");
+  reference<T><<<dim3(tokens, c.heads), 128, longest * 4>>>(b.args, b.request_of.data, want.data,
+                                                            want_lse.data);
   must(cudaDeviceSynchronize(), "reference");
   b.out.poison();
   b.lse.poison();
@@ -241,7 +270,8 @@ bool check(const char* name, Kernel kernel, const Case& c, uint64_t seed) {
     const bool has_tile = problem.request_of[token] >= c.decodes;
     double of_row = 0.0, norm_row = 0.0;
     for (int i = 0; i < row; ++i) {
-      const double got = to_float(out[size_t(token) * row + i]), wanted = ref[size_t(token) * row + i];
+      const double got = to_float(out[size_t(token) * row + i]),
+                   wanted = ref[size_t(token) * row + i];
       if (has_tile) {
         of_row += (got - wanted) * (got - wanted);
         norm_row += wanted * wanted;
@@ -254,18 +284,20 @@ bool check(const char* name, Kernel kernel, const Case& c, uint64_t seed) {
     norm += norm_row;
     if (!(std::sqrt(of_row / norm_row) <= worst_row)) worst_row = std::sqrt(of_row / norm_row);
     for (int head = 0; head < c.heads; ++head) {
-      const double off = std::abs(lse[size_t(head) * tokens + token] - ref_lse[size_t(head) * tokens + token]);
+      const double off =
+          std::abs(lse[size_t(head) * tokens + token] - ref_lse[size_t(head) * tokens + token]);
       if (!(off <= worst_lse)) worst_lse = off;
     }
   }
   const double relative = std::sqrt(difference / norm);
   const double limit = std::is_same_v<T, BFloat16> ? 5e-3 : 1e-3;
   const bool good = relative < limit && worst_row < 4 * limit && worst_lse < 1e-3 && left_alone;
-  std::printf("%s %-7s %-4s heads %d/%d size %d block %d window %d cap %g merged %d tokens %d:"
-              " error %.2e, worst row %.2e, lse %.2e%s\n",
-              good ? "ok  " : "FAIL", name, std::is_same_v<T, BFloat16> ? "bf16" : "f16", c.heads,
-              c.kv_heads, c.head_size, c.block_size, c.window, c.soft_cap, c.merged, tokens, relative,
-              worst_row, worst_lse, left_alone ? "" : ", wrote rows without a tile");
+  std::printf(
+      "%s %-7s %-4s heads %d/%d size %d block %d window %d cap %g merged %d tokens %d:"
+      " error %.2e, worst row %.2e, lse %.2e%s\n",
+      good ? "ok  " : "FAIL", name, std::is_same_v<T, BFloat16> ? "bf16" : "f16", c.heads,
+      c.kv_heads, c.head_size, c.block_size, c.window, c.soft_cap, c.merged, tokens, relative,
+      worst_row, worst_lse, left_alone ? "" : ", wrote rows without a tile");
   return good;
 }
 
@@ -274,7 +306,8 @@ void measure(const char* name, Kernel kernel, const char* label, const Case& c, 
   Buffers<BFloat16> b(problem, 7);
   b.args.lse = nullptr;
   double pairs = 0.0;
-  for (const auto& [count, before] : c.requests) pairs += double(count) * before + 0.5 * count * count;
+  for (const auto& [count, before] : c.requests)
+    pairs += double(count) * before + 0.5 * count * count;
   const double flops = 4.0 * pairs * c.heads * c.head_size;
   cudaEvent_t from, to;
   must(cudaEventCreate(&from), "event");
@@ -297,7 +330,8 @@ void measure(const char* name, Kernel kernel, const char* label, const Case& c, 
 }
 
 std::vector<Case> cases() {
-  const std::vector<Request> ragged{{1, 0}, {15, 0}, {17, 300}, {127, 0}, {129, 1}, {1000, 0}, {128, 128}, {1, 999}, {200, 777}};
+  const std::vector<Request> ragged{{1, 0},    {15, 0},    {17, 300}, {127, 0},  {129, 1},
+                                    {1000, 0}, {128, 128}, {1, 999},  {200, 777}};
   std::vector<Case> all;
   for (int size : {128, 64}) {
     all.push_back({{{128, 0}}, 1, 1, size});
@@ -330,7 +364,8 @@ std::vector<Case> other_sizes() {
 int main(int argc, char** argv) {
   using namespace runtime_kernels_cuda;
   auto asked = [&](const char* what) {
-    return argc == 1 || std::any_of(argv + 1, argv + argc, [&](char* a) { return !std::strcmp(a, what); });
+    return argc == 1 ||
+           std::any_of(argv + 1, argv + argc, [&](char* a) { return !std::strcmp(a, what); });
   };
   struct Named {
     const char* name;

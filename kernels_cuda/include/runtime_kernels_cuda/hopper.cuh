@@ -32,10 +32,10 @@ struct Barrier {
   }
   // Arrive, and announce bytes that copies will bring.
   __device__ __forceinline__ void arrive_for(int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(&word)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word)),
+        "r"(bytes)
+        : "memory");
   }
   // Until the phase of this parity has ended; true at once of parity 1 before the first.
   __device__ __forceinline__ void wait(uint32_t parity) {

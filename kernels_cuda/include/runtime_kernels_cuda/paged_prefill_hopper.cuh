@@ -13,11 +13,11 @@
 
 namespace runtime_kernels_cuda::hopper {
 
-constexpr int kRows = 64;          // Of a warpgroup.
-constexpr int kConsumers = 2;      // Warpgroups that multiply.
+constexpr int kRows = 64;      // Of a warpgroup.
+constexpr int kConsumers = 2;  // Warpgroups that multiply.
 constexpr int kTile = kRows * kConsumers;
-constexpr int kKeys = 128;         // Of a round.
-constexpr int kStages = 2;         // Rounds of keys, and of values, in shared memory.
+constexpr int kKeys = 128;  // Of a round.
+constexpr int kStages = 2;  // Rounds of keys, and of values, in shared memory.
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
 
 static_assert(kTile == paged_prefill_rows(64) && kTile == paged_prefill_rows(128));
@@ -338,9 +338,9 @@ Error launch_paged_prefill(const CUtensorMap& query_map, const CUtensorMap& cach
 template <typename T, int D>
 Error launch_paged_prefill(const CUtensorMap& query_map, const CUtensorMap& cache_map,
                            const PagedPrefillArgs& args, Stream stream) {
-  return args.soft_cap > 0.0f ? launch_paged_prefill<T, D, true>(query_map, cache_map, args, stream)
-                              : launch_paged_prefill<T, D, false>(query_map, cache_map, args,
-                                                                  stream);
+  return args.soft_cap > 0.0f
+             ? launch_paged_prefill<T, D, true>(query_map, cache_map, args, stream)
+             : launch_paged_prefill<T, D, false>(query_map, cache_map, args, stream);
 }
 
 }  // namespace runtime_kernels_cuda::hopper

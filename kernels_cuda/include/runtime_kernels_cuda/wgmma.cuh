@@ -1,8 +1,8 @@
 // Matrix products of a warpgroup (wgmma, compute capability 9.0a) with float32 sums in registers.
 //
-// Operands in shared memory are tiles of 8 rows of 128 bytes, each at a multiple of 1024 bytes, with
-// the 16-byte parts of row i permuted by XOR with i: what a tensor map with a swizzle of 128 bytes
-// writes. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
+// Operands in shared memory are tiles of 8 rows of 128 bytes, each at a multiple of 1024 bytes,
+// with the 16-byte parts of row i permuted by XOR with i: what a tensor map with a swizzle of 128
+// bytes writes. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
 #pragma once
 
 #include <cstdint>
@@ -48,18 +48,18 @@ __device__ __forceinline__ void pin(float (&d)[N]) {
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-#define RUNTIME_ACC8(d, i)                                                                      \
+#define RUNTIME_ACC8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define RUNTIME_ACC32(d, i) \
   RUNTIME_ACC8(d, i), RUNTIME_ACC8(d, i + 8), RUNTIME_ACC8(d, i + 16), RUNTIME_ACC8(d, i + 24)
 #define RUNTIME_ACC64(d, i) RUNTIME_ACC32(d, i), RUNTIME_ACC32(d, i + 32)
 
-#define RUNTIME_TEXT32 \
+#define RUNTIME_TEXT32                                                     \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define RUNTIME_TEXT64 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define RUNTIME_TEXT64                                                               \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -74,10 +74,10 @@ __device__ __forceinline__ void pin(float (&d)[N]) {
       : "l"(a), "l"(b), "r"(keep))
 
 // `a` in registers, `b` MN-major in shared memory.
-#define RUNTIME_REGISTERS(TYPE, SHAPE, TEXT, ACC, A0, A1, A2, A3, B)                            \
-  asm volatile("wgmma.mma_async.sync.aligned." SHAPE ".f32." TYPE "." TYPE " {" TEXT            \
-               "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", 1, 1, 1, 1;\n"                      \
-               : ACC                                                                            \
+#define RUNTIME_REGISTERS(TYPE, SHAPE, TEXT, ACC, A0, A1, A2, A3, B)                           \
+  asm volatile("wgmma.mma_async.sync.aligned." SHAPE ".f32." TYPE "." TYPE " {" TEXT "}, {" A0 \
+               ", " A1 ", " A2 ", " A3 "}, " B ", 1, 1, 1, 1;\n"                               \
+               : ACC                                                                           \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 // d[64, 128] = a[64, 16] b[128, 16]^T, or += with keep. Thread t has of n = 0..15 and rows
@@ -102,14 +102,14 @@ __device__ __forceinline__ void product(float (&d)[N], const uint32_t (&a)[4], u
     RUNTIME_REGISTERS("bf16", "m64n128k16", RUNTIME_TEXT64, RUNTIME_ACC64(d, 0), "%64", "%65",
                       "%66", "%67", "%68");
   } else if constexpr (N == 64) {
-    RUNTIME_REGISTERS("f16", "m64n128k16", RUNTIME_TEXT64, RUNTIME_ACC64(d, 0), "%64", "%65",
-                      "%66", "%67", "%68");
+    RUNTIME_REGISTERS("f16", "m64n128k16", RUNTIME_TEXT64, RUNTIME_ACC64(d, 0), "%64", "%65", "%66",
+                      "%67", "%68");
   } else if constexpr (kBrain) {
-    RUNTIME_REGISTERS("bf16", "m64n64k16", RUNTIME_TEXT32, RUNTIME_ACC32(d, 0), "%32", "%33",
-                      "%34", "%35", "%36");
+    RUNTIME_REGISTERS("bf16", "m64n64k16", RUNTIME_TEXT32, RUNTIME_ACC32(d, 0), "%32", "%33", "%34",
+                      "%35", "%36");
   } else {
-    RUNTIME_REGISTERS("f16", "m64n64k16", RUNTIME_TEXT32, RUNTIME_ACC32(d, 0), "%32", "%33",
-                      "%34", "%35", "%36");
+    RUNTIME_REGISTERS("f16", "m64n64k16", RUNTIME_TEXT32, RUNTIME_ACC32(d, 0), "%32", "%33", "%34",
+                      "%35", "%36");
   }
 }
 
