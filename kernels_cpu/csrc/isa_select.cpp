@@ -1,6 +1,10 @@
 #include "isa_select.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -40,6 +44,22 @@ ArmFeatures arm_features() { return {}; }
 
 #endif
 
+#if defined(__x86_64__)
+// AMX for bfloat16 and int8, and the kernel's leave to use its registers: they are large, so it
+// keeps them only for processes that ask.
+bool may_use_amx() {
+#if defined(__linux__)
+  constexpr unsigned kFeatures = 7, kAll = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tile, int8
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) || (d & kAll) != kAll) return false;
+  constexpr long kAskLeave = 0x1023, kMatrices = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, kAskLeave, kMatrices) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 // Tables that this machine can run, narrowest first.
 std::vector<const KernelTable*> runnable() {
   std::vector<const KernelTable*> tables{&kernels_generic()};
@@ -55,7 +75,10 @@ std::vector<const KernelTable*> runnable() {
       tables.push_back(&kernels_avx512());
       if (__builtin_cpu_supports("avx512vnni")) {
         tables.push_back(&kernels_avx512_vnni());
-        if (__builtin_cpu_supports("avx512bf16")) tables.push_back(&kernels_avx512_bf16());
+        if (__builtin_cpu_supports("avx512bf16")) {
+          tables.push_back(&kernels_avx512_bf16());
+          if (may_use_amx()) tables.push_back(&kernels_amx());
+        }
       }
     }
   }
@@ -73,8 +96,18 @@ std::vector<const KernelTable*> runnable() {
   return tables;
 }
 
+// The widest that has run on such a processor: AMX has only been emulated, and is for those who
+// ask for it.
+const KernelTable* widest() {
+  const auto tables = runnable();
+#if defined(__x86_64__)
+  if (tables.back() == &kernels_amx()) return &kernels_avx512_bf16();
+#endif
+  return tables.back();
+}
+
 std::atomic<const KernelTable*>& chosen() {
-  static std::atomic<const KernelTable*> table{runnable().back()};
+  static std::atomic<const KernelTable*> table{widest()};
   return table;
 }
 

@@ -7,7 +7,7 @@
 
 namespace runtime_kernels {
 
-// The chosen table; the widest that this machine has until select_isa() is called.
+// The chosen table; until select_isa() is called, the widest that this machine has but for AMX's.
 const KernelTable& kernels();
 
 // Names that this machine can run, narrowest first.

@@ -159,7 +159,8 @@ class CpuPlatform(Platform):
             "VLLM_CPU_KVCACHE_SPACE": "GiB for the KV cache; the default is what it can use, up to "
             "40 % of the free memory",
             "VLLM_CPU_ISA": "instruction set of the compiled kernels, instead of the widest: "
-            "generic, avx2, avx_vnni, avx512, avx512_vnni or avx512_bf16",
+            "generic, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx; on ARM64 neon, "
+            "neon_dotprod, neon_i8mm or neon_bf16",
             "VLLM_CPU_OMP_THREADS_BIND": "cores for the threads: auto, nobind, or a list such as "
             "0-3,8 with | between workers",
         }

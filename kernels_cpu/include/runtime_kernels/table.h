@@ -213,6 +213,7 @@ const KernelTable& kernels_avx_vnni();
 const KernelTable& kernels_avx512();
 const KernelTable& kernels_avx512_vnni();
 const KernelTable& kernels_avx512_bf16();
+const KernelTable& kernels_amx();
 #elif defined(__aarch64__)
 const KernelTable& kernels_neon();
 const KernelTable& kernels_neon_dotprod();
