@@ -46,7 +46,25 @@ def path(tiny_model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(path, load):
-    return load(path, skip_tokenizer_init=False, platform="null")
+    return load(path, skip_tokenizer_init=False)
+
+
+@pytest.fixture
+def another(path, load, engine):
+    """Another engine on that model, which has its constraints tried by the first one's process."""
+    made = []
+
+    def make(**options):
+        defaults = {"skip_tokenizer_init": False, "max_model_len": 160}
+        made.append(load(path, **{**defaults, "max_num_seqs": 8, **options}))
+        made[
+            -1
+        ].engine.input_processor._structured_outputs = (
+            engine.engine.input_processor._structured_outputs
+        )
+        return made[-1]
+
+    return make
 
 
 def asking(given, **params):
@@ -122,25 +140,20 @@ def test_too_few_tokens_are_a_matter_of_length(engine):
     assert (one.finish_reason, len(one.token_ids)) == ("length", 4)
 
 
+SMALL = {"num_kv_blocks_override": 12, "max_num_seqs": 6, "max_num_batched_tokens": 64}
 ENGINES = {
-    "graphs": {},
     "eager": {"enforce_eager": True},
-    "asynchronous": {"async_scheduling": True},
-    "chunked": {"max_num_batched_tokens": 16, "max_num_seqs": 8},
+    "chunked": {"max_num_batched_tokens": 16},
     "uncached": {"enable_prefix_caching": False},
-    "preempted": {"num_kv_blocks_override": 12, "max_num_seqs": 6, "max_num_batched_tokens": 64},
-    "preempted asynchronously": {
-        "num_kv_blocks_override": 12,
-        "max_num_seqs": 6,
-        "async_scheduling": True,
-    },
-    "on the CPU": {"platform": "cpu"},
+    "preempted": SMALL,
+    "asynchronous, with graphs": {"platform": "null", "async_scheduling": True},
+    "preempted asynchronously": {"platform": "null", "async_scheduling": True, **SMALL},
 }
 PROMPTS = ["a" * 40, "hello", "a" * 40 + "b", "xyz" * 9, "q", "long " * 5]
 
 
 @pytest.mark.parametrize("options", ENGINES)
-def test_neighbours_and_engines_make_no_difference(path, load, engine, options):
+def test_neighbours_and_engines_make_no_difference(another, engine, options):
     given = [given for given, _ in KINDS.values()]
     params = [
         asking({"json": SCHEMA, **TIGHT}, temperature=0),
@@ -154,14 +167,12 @@ def test_neighbours_and_engines_make_no_difference(path, load, engine, options):
         run(engine, [prompt], [own])[0].token_ids
         for prompt, own in zip(PROMPTS, params, strict=True)
     ]
-    defaults = {"platform": "null", "max_model_len": 160, "skip_tokenizer_init": False}
-    llm = load(path, **{**defaults, **ENGINES[options]})
+    llm = another(**ENGINES[options])
     for _ in range(2):
         assert [one.token_ids for one in run(llm, PROMPTS, params)] == expected
     scheduler = llm.engine.core.scheduler
     assert not options.startswith("preempted") or scheduler.stats.num_preemptions > 0
     assert scheduler.kv_cache.usage == 0.0
-    llm.shutdown()
 
 
 CONTRADICTIONS = {
@@ -185,8 +196,8 @@ def test_a_contradiction_ends_its_own_request_alone(engine, params):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_matcher_that_fails_ends_its_own_request_alone(path, load, monkeypatch, asynchronous):
-    llm = load(path, skip_tokenizer_init=False, platform="null", async_scheduling=asynchronous)
+def test_a_matcher_that_fails_ends_its_own_request_alone(another, monkeypatch, asynchronous):
+    llm = another(platform="null", async_scheduling=asynchronous)
     reference = run(llm, ["ab"], plain())[0].token_ids
     own = GrammarProgress.next_tokens
 
@@ -206,8 +217,8 @@ def test_a_matcher_that_fails_ends_its_own_request_alone(path, load, monkeypatch
     assert llm.engine.core.scheduler.kv_cache.usage == 0.0
 
 
-def test_a_compiler_that_fails_in_the_engine_ends_its_own_request(path, load, monkeypatch):
-    llm = load(path, skip_tokenizer_init=False, platform="null")
+def test_a_compiler_that_fails_in_the_engine_ends_its_own_request(another, monkeypatch):
+    llm = another()
     run(llm, ["ab"], asking({"regex": "a"}))
     backend = llm.engine.core.executor._worker.grammars._backend
     compile_it = backend.compile
@@ -223,8 +234,8 @@ def test_a_compiler_that_fails_in_the_engine_ends_its_own_request(path, load, mo
     assert "OSError: lost" in outputs[1].error
 
 
-def test_a_request_may_be_ended_while_its_grammar_is_compiled(path, load):
-    llm = load(path, skip_tokenizer_init=False, platform="null")
+def test_a_request_may_be_ended_while_its_grammar_is_compiled(another):
+    llm = another()
     core = llm.engine.core
     llm.engine.add_request("x", "ab", asking({"regex": "[a-z]{40}"}))
     assert core.has_requests

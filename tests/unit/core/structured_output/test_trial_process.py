@@ -38,11 +38,12 @@ def children():
 @pytest.mark.parametrize("text", ["hang", "sleep", "abort"])
 def test_a_compiler_that_does_not_come_back_is_given_up(trials, text):
     assert ask(trials, "fine") is None
+    others = len(children()) - 1
     started = time.perf_counter()
     with pytest.raises(TrialError, match="more than 1 s or"):
         ask(trials, text)
     assert time.perf_counter() - started < 8
-    assert children() == []
+    assert len(children()) == others
     assert ask(trials, "fine") is None
 
 
@@ -72,6 +73,6 @@ def test_a_process_that_cannot_start_is_said(vocabulary):
 
 def test_the_process_ends_with_its_owner(vocabulary, trials):
     ask(trials, "fine")
-    assert len(children()) == 1
+    others = len(children()) - 1
     trials.shutdown()
-    assert children() == []
+    assert len(children()) == others
