@@ -13,7 +13,8 @@ SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kernels weights test test-cuda test-kernels test-arm sanitize lint format docs wheel clean
+.PHONY: help demo kernels weights test test-cuda test-kernels test-arm sanitize sanitize-cuda \
+  lint format docs wheels clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,14 @@ sanitize: .venv/tested ## Run the CPU kernels' tests with checks of addresses an
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -n 2 tests/device/cpu
 
+# Each allocation by itself, so that the checker sees where one ends.
+sanitize-cuda: ## Run the CUDA kernels' tests under compute-sanitizer, with python3's own packages
+	for tool in memcheck racecheck; do \
+	  PYTHONPATH="$(CURDIR):$$PYTHONPATH" PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 --kernel-name-exclude kns=at:: \
+	  python3 -m pytest -q -n 0 -p no:cacheprovider tests/device/cuda/test_kernels_ops.py || exit 1; \
+	done
+
 C_SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 lint: .venv/developed ## Check style and types
@@ -70,8 +79,16 @@ format: .venv/developed ## Format the sources
 docs: .venv/documented ## Build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-wheel: .venv/tested ## Build the source distribution and the wheel into dist/
+wheels: .venv/tested ## Build all distributions into dist/ (those of CUDA where nvcc is)
 	$(BIN)/python -m build
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist ./kernels_cpu
+	@if command -v nvcc >/dev/null; then \
+	  echo "building the CUDA kernels" && \
+	  $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist ./kernels_cuda; \
+	else \
+	  echo "make: no nvcc: runtime-kernels-cuda is left out" >&2; \
+	fi
+	@ls dist
 
 clean: ## Remove the environment and build products
 	rm -rf .venv build dist *.egg-info

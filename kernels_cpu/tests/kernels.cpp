@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
@@ -209,11 +210,33 @@ void test_packed(PackedFormat format, int64_t m) {
   expect(std::string("packed_linear of ") + shape.name, out.data(), expected, most);
 }
 
-void test_attention() {
+// Heads as a quantized cache keeps them; what they then stand for takes their place.
+std::vector<int8_t> quantize(std::vector<float>* heads, int64_t size) {
+  const int64_t count = static_cast<int64_t>(heads->size()) / size, bytes = cached_head_bytes(size);
+  std::vector<int8_t> kept(static_cast<size_t>(count * bytes));
+  kernels().quantize_heads({DType::kFloat32, heads->data(), size, kept.data()}, 0, count);
+  for (int64_t head = 0; head < count; ++head) {
+    float scale;
+    std::memcpy(&scale, &kept[head * bytes + size], sizeof scale);
+    for (int64_t i = 0; i < size; ++i) {
+      float& value = (*heads)[head * size + i];
+      const float near = scale * static_cast<float>(kept[head * bytes + i]);
+      if (!(std::fabs(value - near) <= 0.51f * scale)) {
+        std::fprintf(stderr, "%s: quantize_heads: %g became %g\n", kernels().name, value, near);
+        std::exit(1);
+      }
+      value = near;
+    }
+  }
+  return kept;
+}
+
+void test_attention(bool quantized) {
   const int64_t heads = 6, kv_heads = 2, size = 80, block_size = 4, blocks = 30, length = 90;
   const int64_t width = kv_heads * size;
-  const auto keys = normals(blocks * block_size * width),
-             values = normals(blocks * block_size * width);
+  auto keys = normals(blocks * block_size * width), values = normals(blocks * block_size * width);
+  std::vector<int8_t> kept_keys, kept_values;
+  if (quantized) kept_keys = quantize(&keys, size), kept_values = quantize(&values, size);
   std::vector<int32_t> table(static_cast<size_t>((length + block_size - 1) / block_size));
   for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(blocks - 1 - i);
   for (const int64_t tokens : {1, 2, 17}) {
@@ -222,11 +245,15 @@ void test_attention() {
     std::vector<float> scratch(static_cast<size_t>(attention_scratch(size)) + 16);
     auto* aligned = scratch.data();
     while (reinterpret_cast<uintptr_t>(aligned) % 64 != 0) ++aligned;
+    const auto cached = [&](const std::vector<int8_t>& kept, const std::vector<float>& plain) {
+      return quantized ? static_cast<const void*>(kept.data()) : plain.data();
+    };
     const AttentionArgs args{DType::kFloat32,
+                             quantized,
                              query.data(),
                              heads * size,
-                             keys.data(),
-                             values.data(),
+                             cached(kept_keys, keys),
+                             cached(kept_values, values),
                              out.data(),
                              heads,
                              kv_heads,
@@ -261,7 +288,7 @@ void test_attention() {
         }
       }
     }
-    expect("attention", out.data(), expected, 3e-6);
+    expect(quantized ? "attention to bytes" : "attention", out.data(), expected, 3e-6);
   }
 }
 
@@ -279,7 +306,7 @@ int main(int count, char** arguments) {
     test_gate();
     test_rotary();
     test_linear();
-    test_attention();
+    for (const bool quantized : {false, true}) test_attention(quantized);
     for (int format = 0; format < kPackedFormats; ++format) {
       for (const int64_t m : {1, 2, 3, 4, 7, 13}) test_packed(static_cast<PackedFormat>(format), m);
     }

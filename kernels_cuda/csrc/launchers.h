@@ -11,7 +11,6 @@ namespace runtime_kernels_cuda {
 Error copy_blocks(const CopyBlocksArgs& args, Stream stream);
 Error gate(const GateArgs& args, Stream stream);
 Error linear(const LinearArgs& args, Stream stream);
-Error paged_prefill(const PagedPrefillArgs& args, Stream stream);
 bool paged_prefill_hopper_takes(const PagedPrefillArgs& args);
 Error paged_prefill_hopper(const PagedPrefillArgs& args, Stream stream);
 Error rms_norm(const RmsNormArgs& args, Stream stream);

@@ -53,8 +53,9 @@ class CudaPolicy(PlatformPolicy):
         return ("kernels", "triton") if op_name in _OPS else ()
 
     def attention_backends(self) -> Sequence[str]:
-        """By cuDNN and Triton, then Triton alone; each has a reason against all without Triton."""
+        """Compiled, cuDNN's, Triton's; each has a reason against all without Triton."""
         return (
+            "runtime.platforms.cuda.hopper:HopperBackend",
             "runtime.platforms.cuda.attention:CudaBackend",
             "runtime.platforms.triton.attention:TritonBackend",
         )

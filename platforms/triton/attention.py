@@ -89,15 +89,18 @@ class TritonMetadataBuilder(MetadataBuilder):
         workspace = self._workspace if splits > 1 else None
         if batch.num_decodes == batch.num_reqs:
             return TritonMetadata(batch, splits, workspace, None, None)
-        from runtime.platforms.triton.paged import prefill_rows
-
-        rows = prefill_rows(self.spec.dtype, self.spec.head_size)
         starts = batch.query_start_loc_host.numpy()
         request, first = (
             to_device(values, torch.int32, self.device, self._memory)
-            for values in tiles_of(starts, batch.num_decodes, rows)
+            for values in tiles_of(starts, batch.num_decodes, self.prefill_rows())
         )
         return TritonMetadata(batch, splits, workspace, request, first)
+
+    def prefill_rows(self) -> int:
+        """Tokens of a tile of the kernel for everything but decodes."""
+        from runtime.platforms.triton.paged import prefill_rows
+
+        return prefill_rows(self.spec.dtype, self.spec.head_size)
 
 
 class TritonAttention(AttentionImpl):
@@ -153,21 +156,36 @@ class TritonAttention(AttentionImpl):
                 spec.sliding_window,
                 spec.logits_soft_cap,
             )
-        if metadata.tile_request is not None and metadata.tile_first is not None:
-            paged.prefill(
-                query,
-                kv_cache,
-                batch.block_table,
-                batch.seq_lens,
-                batch.query_start_loc,
-                metadata.tile_request,
-                metadata.tile_first,
-                out,
-                spec.scale,
-                spec.sliding_window,
-                spec.logits_soft_cap,
-            )
+        if metadata.tile_request is not None:
+            self._prefill(query, kv_cache, metadata, out)
         return out
+
+    def _prefill(
+        self,
+        query: torch.Tensor,
+        kv_cache: torch.Tensor,
+        metadata: TritonMetadata,
+        out: torch.Tensor,
+    ) -> None:
+        """Attend with the requests that are no decodes; fills their part of ``out``."""
+        from runtime.platforms.triton import paged
+
+        spec, batch = self.spec, metadata.batch
+        assert metadata.tile_request is not None
+        assert metadata.tile_first is not None
+        paged.prefill(
+            query,
+            kv_cache,
+            batch.block_table,
+            batch.seq_lens,
+            batch.query_start_loc,
+            metadata.tile_request,
+            metadata.tile_first,
+            out,
+            spec.scale,
+            spec.sliding_window,
+            spec.logits_soft_cap,
+        )
 
 
 class TritonBackend(AttentionBackend):

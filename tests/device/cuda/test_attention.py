@@ -87,3 +87,28 @@ def test_prefill_after_a_prefix(dtype, window):
     out = torch.full_like(query, torch.nan)
     paged.prefill(query, cache, table, seq_lens, starts, *tiles, out, 128**-0.5, window, None)
     check(out, arguments, 128**-0.5, window, dtype)
+
+
+@pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_prefill_on_hopper(kernels, dtype, size, window):
+    from runtime.platforms.cuda.hopper import ROWS, HopperBackend
+
+    layer = Layer(32, 8, size, dtype=str(dtype).removeprefix("torch."))
+    reasons = HopperBackend.reasons_against(layer.spec)
+    if reasons:
+        pytest.skip("; ".join(reasons))
+    counts, lengths = [300, 129, 1, 128, 5], [300, 600, 1, 131, 900]
+    arguments = case(lengths, counts, 32, 8, size, dtype)
+    query, cache, table, seq_lens, starts = (a.cuda() for a in arguments)
+    # What lies behind a request's last key may be anything.
+    for request, length in enumerate(lengths):
+        block = table[request, (length - 1) // 16]
+        cache[:, block, (length - 1) % 16 + 1 :] = torch.nan
+    tiles = [torch.from_numpy(t).cuda() for t in tiles_of(arguments[4].numpy(), 0, ROWS)]
+    out = torch.full_like(query, torch.nan)
+    kernels.paged_prefill(
+        query, cache, table, seq_lens, starts, *tiles, out, size**-0.5, window or 0, 0.0
+    )
+    check(out, arguments, size**-0.5, window, dtype)

@@ -10,6 +10,10 @@ def zeros(*shape, dtype=BF16, device="cuda"):
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
+def numbers(values):
+    return torch.tensor(values, dtype=torch.int32, device="cuda")
+
+
 def good():
     """Valid arguments of each operator, by name."""
     tokens = zeros(3, dtype=I64)
@@ -40,8 +44,23 @@ def good():
             "kv_cache": zeros(2, 4, 2, 2, 16),
             "pairs": torch.tensor([[1, 2]], device="cuda"),
         },
+        "paged_prefill": {
+            **{"query": zeros(3, 4, 64), "kv_cache": zeros(2, 4, 8, 2, 64)},
+            **{"block_table": numbers([[1, 2]]), "seq_lens": numbers([9])},
+            **{"query_start_loc": numbers([0, 3]), "tile_request": numbers([0])},
+            **{"tile_first": numbers([0]), "out": zeros(3, 4, 64)},
+            **{"scale": 0.125, "window": 0, "soft_cap": 0.0},
+        },
     }
 
+
+OPERATORS = sorted(
+    (
+        *("copy_blocks", "fused_add_rms_norm", "gelu_tanh_and_mul", "linear", "paged_prefill"),
+        *("rms_norm", "rotary_embedding", "rotary_write_kv_cache", "silu_and_mul"),
+        "write_kv_cache",
+    )
+)
 
 BAD = [
     ("rms_norm", "x", lambda: zeros(3, 16)[:, ::2], "x must be contiguous"),
@@ -77,6 +96,12 @@ BAD = [
         "slot_mapping must have size 3",
     ),
     ("copy_blocks", "pairs", lambda: zeros(1, 3, dtype=I64), "pairs must have size 2"),
+    ("paged_prefill", "query", lambda: zeros(3, 3, 64), "out must have size 3"),
+    ("paged_prefill", "kv_cache", lambda: zeros(2, 4, 4, 2, 64), r"from 8 on \(here 4\)"),
+    ("paged_prefill", "kv_cache", lambda: zeros(2, 4, 8, 3, 64), "no multiple of kv_cache's 3"),
+    ("paged_prefill", "block_table", lambda: zeros(1, 2, dtype=I64), "block_table must have the"),
+    ("paged_prefill", "tile_first", lambda: numbers([0, 1]), "tile_first must have size 1"),
+    ("paged_prefill", "window", lambda: -1, "window must not be negative"),
 ]
 
 
@@ -98,7 +123,7 @@ def test_nothing_is_no_work(kernels, op):
     torch.cuda.synchronize()
 
 
-@pytest.mark.parametrize("op", ["rms_norm", "linear", "rotary_write_kv_cache", "copy_blocks"])
+@pytest.mark.parametrize("op", OPERATORS)
 def test_schema_and_fake(kernels, op):
     checks = ("test_schema", "test_faketensor")
     arguments = good()[op]

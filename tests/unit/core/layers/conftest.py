@@ -6,12 +6,17 @@ import pytest
 import torch
 
 from runtime.core.config.hf_config import HFConfig
+from runtime.core.ops.registry import all_ops
 from runtime.platforms.cpu.platform import CpuPlatform
 from runtime.platforms.null.platform import NullPlatform
 
 
 @pytest.fixture(params=[CpuPlatform, NullPlatform], ids=["cpu", "null"])
-def platform(request):
+def platform(request, monkeypatch):
+    """Its ops are the references, whatever an engine of this process has installed."""
+    for op in all_ops():
+        monkeypatch.setattr(op, "installed", {})
+        monkeypatch.setattr(op, "_functions", {})
     return request.param()
 
 
