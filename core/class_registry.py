@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from runtime.core.errors import ConfigError
 
@@ -56,4 +56,4 @@ class ClassRegistry(Generic[T]):
             ) from error
         if not (isinstance(found, type) and issubclass(found, self._base)):
             raise ConfigError(f"{self._kind} {name!r}: {qualified} is no {self._base.__name__}")
-        return found
+        return cast("type[T]", found)
