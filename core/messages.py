@@ -47,6 +47,8 @@ class EngineOutput(msgspec.Struct, frozen=True):
     """Of the prompt positions computed in this step, if the request asks for them."""
     num_cached_tokens: int = 0
     num_preemptions: int = 0
+    error: str | None = None
+    """What went wrong, where ``finish_reason`` is ``error``."""
 
 
 class ScheduledRequest(msgspec.Struct, frozen=True):
@@ -98,6 +100,8 @@ class RunnerOutput(msgspec.Struct, frozen=True):
     """The next token of each request all of whose tokens were computed."""
     logprobs: dict[str, TokenLogprobs]
     prompt_logprobs: dict[str, list[TokenLogprobs]]
+    failed: dict[str, str] = {}
+    """What went wrong with single requests, whose tokens here mean nothing."""
 
 
 class PendingOutput(Protocol):

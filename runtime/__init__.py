@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runtime.core.errors import RuntimeUserError
     from runtime.core.models.registry import ModelRegistry
     from runtime.core.sampling.params import SamplingParams
+    from runtime.core.structured_output.params import StructuredOutputs
 
 __version__ = own_version()
 
@@ -28,6 +29,7 @@ _HOMES = {
     "RequestOutput": "runtime.core.engine.outputs",
     "RuntimeUserError": "runtime.core.errors",
     "SamplingParams": "runtime.core.sampling.params",
+    "StructuredOutputs": "runtime.core.structured_output.params",
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "RequestOutput",
     "RuntimeUserError",
     "SamplingParams",
+    "StructuredOutputs",
     "__version__",
 ]
 

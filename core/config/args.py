@@ -101,4 +101,7 @@ class EngineArgs:
         "Schedule a step while the one before it runs (default: where the device queues work)",
         None,
     )
+    structured_outputs_backend: str = _arg(
+        "Structured output", "What compiles grammars; auto is xgrammar", "auto"
+    )
     use_tqdm_on_load: bool = _arg("Loading", "Show a progress bar while loading", True)

@@ -20,12 +20,14 @@ from runtime.core.config.runtime import (
     RuntimeConfig,
     SchedulerConfig,
     SchedulingPolicy,
+    StructuredOutputsConfig,
 )
 from runtime.core.errors import ConfigError
 from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import Platform, PlatformCapabilities
 from runtime.core.quantization.block_formats import LOADABLE
 from runtime.core.quantization.scheme import BLOCKS
+from runtime.core.structured_output.registry import qualified_name
 
 if TYPE_CHECKING:
     from runtime.core.loader.checkpoint import Checkpoint
@@ -55,6 +57,7 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
         cache=cache,
         scheduler=scheduler,
         parallel=_parallel_config(args, platform),
+        structured_outputs=_structured_outputs_config(args),
         additional_config=_additional_config(args.additional_config, platform),
     )
     return _apply_policy(config, args)
@@ -227,6 +230,11 @@ def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
             f"device_id={args.device_id}: platform {platform.name!r} has {available} device(s)"
         )
     return ParallelConfig(size, (args.device_id,))
+
+
+def _structured_outputs_config(args: EngineArgs) -> StructuredOutputsConfig:
+    qualified_name(args.structured_outputs_backend)
+    return StructuredOutputsConfig(args.structured_outputs_backend)
 
 
 def _additional_config(

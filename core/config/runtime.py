@@ -100,6 +100,14 @@ class ParallelConfig:
 
 
 @dataclass(frozen=True)
+class StructuredOutputsConfig:
+    """What binds outputs to a form."""
+
+    backend: str = "auto"
+    """The registered name of the backend; ``auto`` is the built-in one."""
+
+
+@dataclass(frozen=True)
 class RuntimeConfig:
     """Everything an engine is built from. The platform is part of it: there is no global one."""
 
@@ -109,6 +117,7 @@ class RuntimeConfig:
     cache: CacheConfig
     scheduler: SchedulerConfig
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    structured_outputs: StructuredOutputsConfig = field(default_factory=StructuredOutputsConfig)
     additional_config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Settings of plugins, by plugin name; the core does not read them."""
 

@@ -8,6 +8,8 @@ import logging
 import pkgutil
 from collections import deque
 from collections.abc import Iterable
+from concurrent import futures
+from concurrent.futures import Future
 
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import ConfigError
@@ -28,9 +30,12 @@ from runtime.core.messages import (
     SchedulerOutput,
 )
 from runtime.core.runner.executor import Executor
-from runtime.core.scheduler.scheduler import Scheduler
+from runtime.core.scheduler.scheduler import Scheduler, failed_output
+from runtime.core.structured_output.progress import grammar_failure
 
 logger = logging.getLogger(__name__)
+
+PREPARING_WAIT_SECONDS = 0.01
 
 
 class EngineCore:
@@ -58,6 +63,8 @@ class EngineCore:
         scheduler_class = pkgutil.resolve_name(config.platform.scheduler_class)
         self.scheduler: Scheduler = scheduler_class(config, layout)
         self._under_way: deque[tuple[SchedulerOutput, PendingOutput]] = deque()
+        self._preparing: dict[str, tuple[EngineRequest, Future[None]]] = {}
+        """Requests whose grammars are being compiled."""
         self._depth = 2 if config.scheduler.async_scheduling else 1
         # What is there now stays: a collector that goes through it stops a step for milliseconds.
         gc.collect()
@@ -67,14 +74,24 @@ class EngineCore:
     @property
     def has_requests(self) -> bool:
         """Whether any request is unfinished."""
-        return self.scheduler.has_requests
+        return self.scheduler.has_requests or bool(self._preparing)
 
     def add_request(self, request: EngineRequest) -> None:
-        """Queue a request."""
-        self.scheduler.add(request)
+        """Queue a request, once its grammar is compiled if it has one."""
+        wanted = request.params.structured_outputs
+        if wanted is None:
+            self.scheduler.add(request)
+            return
+        if request.request_id in self._preparing or request.request_id in self.scheduler.requests:
+            raise ValueError(f"request id {request.request_id!r} is already in use")
+        ready = self.executor.prepare_grammar(wanted.constraint)
+        self._preparing[request.request_id] = (request, ready)
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """End requests and free their blocks at once."""
+        request_ids = list(request_ids)
+        for request_id in request_ids:
+            self._preparing.pop(request_id, None)
         self.scheduler.abort(request_ids)
 
     def step(self) -> list[EngineOutput]:
@@ -83,6 +100,14 @@ class EngineCore:
         With asynchronous scheduling one step runs while the next is prepared, so the first call
         returns nothing yet.
         """
+        failed = self._admit_prepared()
+        if self._preparing and not self._under_way and not self.scheduler.has_work_for_runner:
+            # Nothing else to do than to wait; not for long, for others may come.
+            futures.wait([ready for _, ready in self._preparing.values()], PREPARING_WAIT_SECONDS)
+            return failed
+        return failed + self._step()
+
+    def _step(self) -> list[EngineOutput]:
         step = self.scheduler.schedule()
         try:
             pending = self.executor.submit(step)
@@ -107,6 +132,20 @@ class EngineCore:
             self._distrust_cache()
             raise
         return self.scheduler.update(step, result)
+
+    def _admit_prepared(self) -> list[EngineOutput]:
+        """Queue requests whose grammars are compiled; returns the end of those that failed."""
+        failed = []
+        for request_id, (request, ready) in list(self._preparing.items()):
+            if not ready.done():
+                continue
+            del self._preparing[request_id]
+            error = ready.exception()
+            if error is None:
+                self.scheduler.add(request)
+            else:
+                failed.append(failed_output(request_id, grammar_failure(error)))
+        return failed
 
     def _distrust_cache(self) -> None:
         # Blocks were offered to other requests before they were computed.

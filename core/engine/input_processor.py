@@ -11,7 +11,9 @@ from runtime.core.errors import RequestError
 from runtime.core.messages import EngineRequest
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.registry import check_processor_names
+from runtime.core.structured_output.validator import StructuredOutputValidator
 from runtime.core.tokenizer.interface import Tokenizer
+from runtime.core.tokenizer.special import eos_token_ids
 
 
 class TokensPrompt(TypedDict):
@@ -37,7 +39,8 @@ class InputProcessor:
         self._config = config
         self._tokenizer = tokenizer
         self._fits = fits
-        self.eos_token_ids = _eos_ids(config, tokenizer)
+        self._structured_outputs = StructuredOutputValidator(config, tokenizer)
+        self.eos_token_ids = eos_token_ids(config, tokenizer)
 
     def process(
         self, request_id: str, prompt: Prompt, params: SamplingParams
@@ -51,6 +54,9 @@ class InputProcessor:
         text, token_ids, salt = self._tokens_of(prompt)
         token_ids = self._truncate(token_ids, params)
         self._check_length(len(token_ids), params)
+        if params.structured_outputs is not None:
+            # Last, for it may take long.
+            self._structured_outputs.check(params.structured_outputs)
         request = EngineRequest(
             request_id=request_id,
             prompt_token_ids=token_ids,
@@ -61,6 +67,10 @@ class InputProcessor:
             bad_words_token_ids=self._bad_words(params),
         )
         return request, text
+
+    def shutdown(self) -> None:
+        """End the process that tries structured outputs."""
+        self._structured_outputs.shutdown()
 
     def _tokens_of(self, prompt: Prompt) -> tuple[str | None, list[int], str | None]:
         text: Any = prompt
@@ -180,13 +190,3 @@ class InputProcessor:
                 if ids and ids not in sequences:
                     sequences.append(ids)
         return sequences
-
-
-def _eos_ids(config: RuntimeConfig, tokenizer: Tokenizer | None) -> list[int]:
-    """End-of-sequence tokens: the tokenizer's and all that the generation config names."""
-    found: list[int] = []
-    own = tokenizer.eos_token_id if tokenizer is not None else config.model.hf.get("eos_token_id")
-    for value in (own, config.model.generation.get("eos_token_id")):
-        ids = value if isinstance(value, list) else [] if value is None else [value]
-        found += [int(token_id) for token_id in ids if int(token_id) not in found]
-    return [token_id for token_id in found if 0 <= token_id < config.model.vocab_size]

@@ -116,6 +116,7 @@ class LLMEngine:
 
     def shutdown(self) -> None:
         """Let go of the model and its memory."""
+        self.input_processor.shutdown()
         self.core.shutdown()
 
     def _retire(self, tracker: RequestTracker) -> RequestOutput | None:

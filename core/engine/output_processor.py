@@ -33,6 +33,7 @@ class OutputStream:
         self.cumulative_logprob = 0.0
         self.finish_reason: str | None = None
         self.stop_reason: int | str | None = None
+        self.error: str | None = None
         self._detokenizer = (
             IncrementalDetokenizer(
                 tokenizer,
@@ -66,6 +67,7 @@ class OutputStream:
                     return False
             self.finish_reason = output.finish_reason
             self.stop_reason = output.stop_reason
+            self.error = output.error
         return False
 
     def snapshot(self, kind: OutputKind) -> CompletionOutput:
@@ -87,6 +89,7 @@ class OutputStream:
             stop_reason=self.stop_reason,
             logprobs=self.logprobs[first_token:] if wants else None,
             cumulative_logprob=self.cumulative_logprob if wants else None,
+            error=self.error,
         )
 
     def _hidden_stop(self, token_id: int, output: EngineOutput) -> bool:

@@ -29,11 +29,13 @@ class CompletionOutput:
     text: str
     token_ids: list[int]
     finish_reason: str | None = None
-    """``stop``, ``length`` or ``abort``; None while it goes on."""
+    """``stop``, ``length``, ``abort`` or ``error``; None while it goes on."""
     stop_reason: int | str | None = None
     """The stop token or stop string that ended it; None for end-of-sequence."""
     logprobs: list[PositionLogprobs] | None = None
     cumulative_logprob: float | None = None
+    error: str | None = None
+    """What went wrong, where ``finish_reason`` is ``error``: other requests are as they were."""
 
 
 @dataclass

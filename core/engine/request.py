@@ -23,6 +23,8 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORT = "abort"
+    ERROR = "error"
+    """The engine's fault; not one of the OpenAI API's."""
 
 
 class Request:
@@ -97,6 +99,9 @@ class Request:
     def end_after(self, token_id: int) -> tuple[FinishReason, int | None] | None:
         """Whether the output ends with that last token: the reason, and the stop token if any."""
         params = self.params
+        if params.structured_outputs is not None and token_id in self.eos_token_ids:
+            # The grammar allows it where nothing else may follow, whatever the others say.
+            return FinishReason.STOP, None
         if self.num_output_tokens >= params.min_tokens:
             if token_id in self.eos_token_ids and not params.ignore_eos:
                 return FinishReason.STOP, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from concurrent.futures import Future
 from typing import Protocol
 
 from runtime.core.config.runtime import RuntimeConfig
@@ -10,6 +11,7 @@ from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
 from runtime.core.loader.checkpoint import Checkpoint
 from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.runner.worker import Worker
+from runtime.core.structured_output.params import Constraint
 
 
 class Executor(Protocol):
@@ -26,6 +28,9 @@ class Executor(Protocol):
 
     def submit(self, step: SchedulerOutput) -> PendingOutput:
         """Hand over one step; need not wait for it."""
+
+    def prepare_grammar(self, constraint: Constraint) -> Future[None]:
+        """Compile the constraint of a request that is to come; done on every worker."""
 
     def shutdown(self) -> None:
         """End the workers."""
@@ -55,6 +60,10 @@ class UniprocExecutor:
     def submit(self, step: SchedulerOutput) -> PendingOutput:
         """Hand it to the worker."""
         return self._worker.submit(step)
+
+    def prepare_grammar(self, constraint: Constraint) -> Future[None]:
+        """Have the worker compile it."""
+        return self._worker.prepare_grammar(constraint)
 
     def shutdown(self) -> None:
         """End the worker."""

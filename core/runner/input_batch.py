@@ -10,6 +10,7 @@ import numpy.typing as npt
 from runtime.core.kv_cache.spec import KVCacheLayout
 from runtime.core.messages import ScheduledRequest, ScheduledUpdate, SchedulerOutput
 from runtime.core.sampling.params import SamplingParams
+from runtime.core.structured_output.progress import GrammarProgress
 
 
 @dataclass
@@ -30,6 +31,11 @@ class RequestState:
     """For logits processors, by their name."""
     num_pending: int = 0
     """Of ``num_tokens``, how many last ones the host does not know yet."""
+
+    grammar: GrammarProgress | None = None
+    """Where the output is in the constraint of ``structured_outputs``."""
+    failure: str | None = None
+    """What went wrong with this request; its tokens mean nothing from then on."""
 
     @property
     def num_output_tokens(self) -> int:

@@ -30,6 +30,8 @@ from runtime.core.runner.buffers import MirroredBuffer, put
 from runtime.core.runner.input_batch import InputBatch, RequestState
 from runtime.core.runner.under_way import LastTokens, ReadyCopy, StepsUnderWay
 from runtime.core.sampling.sampler import Sampler, SamplingBatch
+from runtime.core.structured_output.progress import grammar_failure
+from runtime.core.structured_output.store import GrammarStore
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,11 @@ class StepInputs:
     """Whether each request computes one token."""
 
 
+def failures_of(states: list[RequestState]) -> dict[str, str]:
+    """What went wrong with requests, by their ids."""
+    return {state.request_id: state.failure for state in states if state.failure is not None}
+
+
 class ModelRunner:
     """Owns the model, its KV cache tensors and the persistent input buffers of one device."""
 
@@ -73,6 +80,8 @@ class ModelRunner:
         self.sampler: Sampler = sampler_class(config, device)
         self.last_tokens: LastTokens | None = None
         """Of steps under way; None where each step is waited for."""
+        self.grammars: GrammarStore | None = None
+        """Of structured outputs; the worker sets it."""
 
     def kv_cache_specs(self) -> dict[str, KVCacheSpec]:
         """What each attention layer keeps, by the layer's name."""
@@ -119,6 +128,9 @@ class ModelRunner:
         Waits for the steps under way only where a request's next token depends on theirs.
         """
         self.batch.apply(step)
+        for request in step.new_requests:
+            if request.params.structured_outputs is not None:
+                self._begin_grammar(self.batch.states[request.request_id])
         if not step.num_scheduled:
             return ReadyOutput(RunnerOutput({}, {}, {}))
         scheduled = [self.batch.states[request_id] for request_id in step.num_scheduled]
@@ -246,7 +258,19 @@ class ModelRunner:
         self.last_tokens.put([state.row for state in states], chosen)
         for state in states:
             self.batch.append_pending(state)
-        return self.steps.begin(states, self._start_copy(chosen), prompt_logprobs)
+        return self.steps.begin(
+            states, self._start_copy(chosen), prompt_logprobs, failures_of(states)
+        )
+
+    def _begin_grammar(self, state: RequestState) -> None:
+        """Give a request its matcher; where that fails, it fails alone."""
+        assert self.grammars is not None
+        assert state.params.structured_outputs is not None
+        constraint = state.params.structured_outputs.constraint
+        try:
+            state.grammar = self.grammars.begin(constraint)
+        except Exception as error:  # a backend may be a plugin's, and raise anything
+            state.failure = grammar_failure(error)
 
     def _sampled(
         self,
@@ -259,7 +283,7 @@ class ModelRunner:
         for state, token_id in zip(states, tokens, strict=True):
             self.batch.append_token(state, token_id)
         sampled = {s.request_id: token for s, token in zip(states, tokens, strict=True)}
-        return ReadyOutput(RunnerOutput(sampled, logprobs, prompt_logprobs))
+        return ReadyOutput(RunnerOutput(sampled, logprobs, prompt_logprobs, failures_of(states)))
 
     def _rows_of(self, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
         """Those rows, which are in ascending order: a view where they are the first ones."""

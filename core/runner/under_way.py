@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -79,11 +80,13 @@ class StepUnderWay:
         states: Sequence[RequestState],
         tokens: HostCopy,
         prompt_logprobs: Mapping[str, list[TokenLogprobs]],
+        failed: Mapping[str, str],
     ) -> None:
         self._steps = steps
         self.states = states
         self.tokens = tokens
         self._prompt_logprobs = dict(prompt_logprobs)
+        self._failed = dict(failed)
         self.sampled: dict[str, int] | None = None
 
     def result(self) -> RunnerOutput:
@@ -91,7 +94,7 @@ class StepUnderWay:
         if self.sampled is None:
             self._steps.settle(self)
         assert self.sampled is not None
-        return RunnerOutput(self.sampled, {}, self._prompt_logprobs)
+        return RunnerOutput(self.sampled, {}, self._prompt_logprobs, self._failed)
 
 
 class StepsUnderWay:
@@ -106,9 +109,10 @@ class StepsUnderWay:
         states: Sequence[RequestState],
         tokens: HostCopy,
         prompt_logprobs: Mapping[str, list[TokenLogprobs]],
+        failed: Mapping[str, str] = MappingProxyType({}),
     ) -> StepUnderWay:
         """Add a step whose tokens are pending in the batch."""
-        step = StepUnderWay(self, states, tokens, prompt_logprobs)
+        step = StepUnderWay(self, states, tokens, prompt_logprobs, failed)
         self._steps.append(step)
         return step
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import pkgutil
 import time
+from concurrent.futures import Future
 
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.kv_cache.spec import KVCacheLayout, KVCacheSpec
@@ -14,6 +16,9 @@ from runtime.core.messages import PendingOutput, SchedulerOutput
 from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import MemoryUse
 from runtime.core.runner.model_runner import ModelRunner
+from runtime.core.structured_output.backend import load_engine_backend
+from runtime.core.structured_output.params import Constraint
+from runtime.core.structured_output.store import GrammarStore
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +51,8 @@ class Worker:
         self.weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
         runner_class = pkgutil.resolve_name(self.platform.runner_class)
         self.runner: ModelRunner = runner_class(self.config, model, self.device)
+        self.grammars = GrammarStore(functools.partial(load_engine_backend, self.config))
+        self.runner.grammars = self.grammars
         logger.info(
             "loaded %s: %.2f GiB of weights in %s, %.1f s",
             self.config.model.architecture,
@@ -83,7 +90,12 @@ class Worker:
         """Hand one step to the device; the result need not be there yet."""
         return self.runner.submit(step)
 
+    def prepare_grammar(self, constraint: Constraint) -> Future[None]:
+        """Compile the constraint of a request that is to come, beside the steps."""
+        return self.grammars.prepare(constraint)
+
     def shutdown(self) -> None:
         """Let go of the model and the cache."""
+        self.grammars.shutdown()
         self.runner = None  # type: ignore[assignment]
         self.platform.memory.empty_cache()

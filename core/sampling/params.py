@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from runtime.core.errors import RequestError
+from runtime.core.structured_output.params import StructuredOutputs
 
 MAX_LOGIT_BIAS = 100.0
 
@@ -79,6 +80,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     output_kind: OutputKind = OutputKind.CUMULATIVE
     logits_processors: Sequence[str] = ()
     """Names of registered logits processors that this request asks for."""
+    structured_outputs: StructuredOutputs | None = None
+    """The form that the output must have."""
     extra_args: Mapping[str, Any] | None = None
     """Arguments of logits processors and plugins."""
 
@@ -96,6 +99,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise _error("truncate_prompt_tokens", 0, "must be at least 1, or -1")
         if self.stop and not self.detokenize:
             raise RequestError("stop strings need detokenize=True", "stop")
+        wanted: object = self.structured_outputs
+        if wanted is not None and not isinstance(wanted, StructuredOutputs):
+            raise RequestError(
+                f"structured_outputs must be StructuredOutputs, not {type(wanted).__name__}",
+                "structured_outputs",
+            )
 
     @property
     def greedy(self) -> bool:
@@ -114,7 +123,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def reads_output(self) -> bool:
         """Whether a token depends on those before it otherwise than through the model."""
-        return bool(self.penalised or self.bad_words or self.logits_processors)
+        return bool(
+            self.penalised
+            or self.bad_words
+            or self.logits_processors
+            or self.structured_outputs is not None
+        )
 
     @classmethod
     def from_generation_config(cls, generation: Mapping[str, Any], **given: Any) -> SamplingParams:

@@ -2,7 +2,8 @@
 
 A processor sees the whole batch at once but may change only the rows of requests that ask for it,
 so that no request's parameters touch another's tokens. Processors run in this order: allowed
-tokens, bias, minimum length, bad words, penalties, then those that plugins registered.
+tokens, bias, minimum length, bad words, penalties, then those that plugins registered, and last
+the grammar (:mod:`runtime.core.sampling.grammar`), which nothing may overrule.
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ class SamplingBatch:
         """Rows of requests whose parameters answer True."""
         return [row for row, state in enumerate(self.states) if wanted(state.params)]
 
+    def free_rows(self, wanted: Callable[[SamplingParams], bool]) -> list[int]:
+        """The same without those that have a grammar, which must leave them a token.
+
+        So their other limits are applied with it (:mod:`runtime.core.sampling.grammar`).
+        """
+        return [row for row in self.rows(wanted) if self.states[row].grammar is None]
+
 
 class LogitsProcessor(ABC):
     """One way to change logits."""
@@ -68,7 +76,7 @@ class AllowedTokens(LogitsProcessor):
 
     def apply(self, logits: torch.Tensor, batch: SamplingBatch) -> None:
         """Fill the rest of the row with minus infinity."""
-        for row in batch.rows(lambda params: params.allowed_token_ids is not None):
+        for row in batch.free_rows(lambda params: params.allowed_token_ids is not None):
             ids = self._index(batch.states[row].params.allowed_token_ids or ())
             kept = logits[row].index_select(0, ids)
             logits[row].fill_(-torch.inf)
@@ -104,7 +112,7 @@ class MinTokens(LogitsProcessor):
         """Mask the stop tokens of requests that are too short."""
         rows: list[int] = []
         columns: list[int] = []
-        for row in batch.rows(lambda params: params.min_tokens > 0):
+        for row in batch.free_rows(lambda params: params.min_tokens > 0):
             state = batch.states[row]
             if state.num_output_tokens < state.params.min_tokens:
                 rows += [row] * len(state.stop_token_ids)
@@ -121,15 +129,19 @@ class BadWords(LogitsProcessor):
         """Mask tokens that would complete a word."""
         rows: list[int] = []
         columns: list[int] = []
-        for row in batch.rows(lambda params: bool(params.bad_words)):
+        for row in batch.free_rows(lambda params: bool(params.bad_words)):
             state, tokens = batch.states[row], batch.tokens[row]
-            output = tokens[state.num_prompt_tokens :]
-            for word in state.bad_words_token_ids:
-                head = word[:-1]
-                if not head or output[-len(head) :].tolist() == head:
-                    rows.append(row)
-                    columns.append(word[-1])
+            bad = bad_tokens(state, tokens)
+            rows += [row] * len(bad)
+            columns += bad
         self._set(logits, rows, columns, -torch.inf)
+
+
+def bad_tokens(state: RequestState, tokens: npt.NDArray[np.int32]) -> list[int]:
+    """Tokens that would complete one of a request's bad words; tokens [n] are all it has."""
+    output = tokens[state.num_prompt_tokens :]
+    heads = ((word[:-1], word[-1]) for word in state.bad_words_token_ids)
+    return [last for head, last in heads if not head or output[-len(head) :].tolist() == head]
 
 
 class Penalties(LogitsProcessor):

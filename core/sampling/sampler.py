@@ -12,6 +12,7 @@ from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.messages import TokenLogprobs
 from runtime.core.runner.buffers import to_device
 from runtime.core.runner.input_batch import RequestState
+from runtime.core.sampling.grammar import GrammarMask
 from runtime.core.sampling.logprobs import gather_logprobs
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.processors import BUILT_IN, LogitsProcessor, SamplingBatch
@@ -33,9 +34,8 @@ class Sampler:
     def __init__(self, config: RuntimeConfig, device: torch.device) -> None:
         self.device = device
         self.memory = config.platform.memory
-        self._processors: list[LogitsProcessor] = [
-            cls(config, device) for cls in (*BUILT_IN, *registered_processors())
-        ]
+        classes: list[type[LogitsProcessor]] = [*BUILT_IN, *registered_processors(), GrammarMask]
+        self._processors = [cls(config, device) for cls in classes]
         index = device.index or 0
         self._generator = config.platform.devices.generator(index)
         self._shared = config.platform.devices.generator(index)
@@ -97,6 +97,7 @@ class Sampler:
                 or params.bad_words
                 or params.allowed_token_ids is not None
                 or params.logits_processors
+                or params.structured_outputs is not None
             )
 
         return any(asks(state.params) for state in batch.states)

@@ -76,6 +76,11 @@ class _Scheduled:
         return max(0, after - self.before)
 
 
+def failed_output(request_id: str, error: str) -> EngineOutput:
+    """The last output of a request with which something went wrong."""
+    return EngineOutput(request_id, [], finish_reason=FinishReason.ERROR.value, error=error)
+
+
 class Scheduler:
     """Requests, queues and the blocks they own."""
 
@@ -254,6 +259,9 @@ class Scheduler:
     def _output_of(self, request: Request, result: RunnerOutput) -> EngineOutput | None:
         """The step's output for one request; ends it where it is complete."""
         request_id = request.request_id
+        if request_id in result.failed:
+            self._end(request)
+            return failed_output(request_id, result.failed[request_id])
         prompt_logprobs = result.prompt_logprobs.get(request_id)
         request.prompt_logprobs_sent += len(prompt_logprobs or ())
         token_id = result.sampled.get(request_id)

@@ -10,6 +10,7 @@ import tokenizers
 
 from runtime.core.errors import RequestError
 from runtime.core.tokenizer.chat_template import ChatTemplate
+from runtime.core.tokenizer.vocabulary import vocabulary_bytes
 
 DEFAULT_TEMPLATE = "default"
 TOOL_TEMPLATE = "tool_use"
@@ -93,6 +94,19 @@ class FastTokenizer:
         before = self.decode(self._anchor, skip_special_tokens=False)
         text = self.decode([*self._anchor, token_id], skip_special_tokens=False)
         return text.removeprefix(before)
+
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token as it stands in a text; empty for special tokens.
+
+        Raises:
+            RequestError: the pipeline's decoder is neither byte-level nor SentencePiece's.
+        """
+        try:
+            return vocabulary_bytes(self.backend, self.vocab_size)
+        except ValueError as error:
+            raise RequestError(
+                f"the bytes of the tokenizer's tokens are unknown: {error}"
+            ) from None
 
     def apply_chat_template(
         self,

@@ -34,6 +34,13 @@ class Tokenizer(Protocol):
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of token ids. Incomplete UTF-8 becomes U+FFFD."""
 
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token as it stands in a text; empty for special tokens.
+
+        Raises:
+            RequestError: they cannot be told from this kind of tokenizer.
+        """
+
     def token_text(self, token_id: int) -> str:
         """The token by itself, as logprobs show it."""
 

@@ -1,0 +1,1 @@
+"""Reasoning: what a model thinks before it answers, apart from the answer."""

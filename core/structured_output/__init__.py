@@ -1,0 +1,1 @@
+"""Structured output: grammars that bind what a request may generate."""
