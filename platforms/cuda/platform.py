@@ -53,10 +53,13 @@ class CudaPolicy(PlatformPolicy):
         return ("kernels", "triton") if op_name in _OPS else ()
 
     def attention_backends(self) -> Sequence[str]:
-        """Compiled, cuDNN's, Triton's; each has a reason against all without Triton."""
+        """By cuDNN and Triton, then others; each has a reason against all without Triton.
+
+        The compiled kernel's is behind until the engine has been measured with it on a GPU.
+        """
         return (
-            "runtime.platforms.cuda.hopper:HopperBackend",
             "runtime.platforms.cuda.attention:CudaBackend",
+            "runtime.platforms.cuda.hopper:HopperBackend",
             "runtime.platforms.triton.attention:TritonBackend",
         )
 
