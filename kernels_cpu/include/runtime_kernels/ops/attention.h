@@ -4,9 +4,11 @@
 //
 // A row is a query head of a token; all rows of a task share a key head, so that each key and value
 // is loaded once for them. Keys come in tiles. Few rows (decode) take dot products with the keys as
-// they are; many (prefill) take two small matrix products with a tile that is copied as float32.
+// they are; many (prefill) take two small matrix products with a tile that is copied as float32, or
+// as pairs of bfloat16 (attention_pairs.h).
 #pragma once
 
+#include "runtime_kernels/ops/attention_pairs.h"
 #include "runtime_kernels/ops/attention_parts.h"
 
 namespace runtime_kernels::RUNTIME_ISA {
@@ -67,6 +69,9 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
     scratch.sum[row] = 0.0f;
   }
   const bool few = rows <= kFewRows;
+  constexpr bool kPairs = kByPairs<T, C>;
+  const bf16* pair_queries = nullptr;
+  if (kPairs && !few) pair_queries = load_pair_queries(args, task, rows, group, scratch);
   for (int64_t begin = task.key_begin; begin < task.key_end; begin += kTile) {
     const int64_t left = task.key_end - begin, count = left < kTile ? left : kTile;
     const C* keys[kTile];
@@ -74,6 +79,9 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
     locate<C>(args, task, begin, count, keys, values);
     if (few) {
       few_logits<C>(keys, count, rows, size, padded, scratch);
+    } else if constexpr (kPairs) {
+      copy_pair_tile(keys, values, count, size, padded, scratch);
+      pair_logits(pair_queries, rows, padded, args.scale, scratch);
     } else {
       copy_tile<C>(keys, values, count, size, padded, scratch);
       product<false>(scratch.query, padded, scratch.keys, kTile, scratch.logits, kTile, rows, kTile,
@@ -87,6 +95,8 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
     }
     if (few) {
       few_values<C>(values, count, rows, size, padded, scratch);
+    } else if constexpr (kPairs) {
+      pair_values(rows, padded, scratch);
     } else {
       product<true>(scratch.logits, kTile, scratch.values, padded, scratch.out, padded, rows,
                     padded, kTile);
