@@ -7,6 +7,8 @@
     ├── PlatformError           no platform, or not the one asked for
     ├── ModelLoadError          a checkpoint or tokenizer that cannot be loaded
     └── RequestError            one request that cannot be served; has ``param``
+
+    EngineDeadError             the engine's process has ended; says why
 """
 
 from __future__ import annotations
@@ -35,3 +37,7 @@ class RequestError(RuntimeUserError):
         super().__init__(message)
         self.param = param
         """The field at fault, as the user spelled it."""
+
+
+class EngineDeadError(RuntimeError):
+    """The engine's process has ended: no request can be served any more."""

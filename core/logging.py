@@ -52,7 +52,7 @@ def logging_level(environ: Mapping[str, str] = os.environ) -> int:
     return logging.getLevelNamesMapping()[name]
 
 
-def set_up_logging(level: int | None = None) -> None:
+def set_up_logging(level: int | None = None, *, process: str | None = None) -> None:
     """Log to stderr, so that stdout has results alone; for the process that a command line owns.
 
     Each plugin's own logger, that of its import package, gets a handler before the package is
@@ -60,13 +60,15 @@ def set_up_logging(level: int | None = None) -> None:
 
     Args:
         level: The least level shown; None is what VLLM_LOGGING_LEVEL says.
+        process: What lines call this process, where several write to one stderr.
 
     Raises:
         ConfigError: VLLM_LOGGING_LEVEL is no level.
     """
     least = logging_level() if level is None else level
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(message)s", _TIME))
+    name = f"({process} {os.getpid()}) " if process else ""
+    handler.setFormatter(logging.Formatter(f"%(levelname)s %(asctime)s {name}%(message)s", _TIME))
     logger = logging.getLogger(OWN_LOGGER)
     logger.handlers[:] = [handler]
     logger.setLevel(least)

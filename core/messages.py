@@ -49,6 +49,8 @@ class EngineOutput(msgspec.Struct, frozen=True):
     num_preemptions: int = 0
     error: str | None = None
     """What went wrong, where ``finish_reason`` is ``error``."""
+    scheduled_time: float = 0.0
+    """When the request first ran, in seconds since the Unix epoch."""
 
 
 class ScheduledRequest(msgspec.Struct, frozen=True):

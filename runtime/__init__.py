@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.version import own_version
 
 if TYPE_CHECKING:
+    from runtime.core.engine.async_llm import AsyncLLM
     from runtime.core.engine.outputs import CompletionOutput, RequestOutput
     from runtime.core.entrypoints.beam_search import BeamSearchParams
     from runtime.core.entrypoints.llm import LLM
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __version__ = own_version()
 
 _HOMES = {
+    "AsyncLLM": "runtime.core.engine.async_llm",
     "LLM": "runtime.core.entrypoints.llm",
     "BeamSearchParams": "runtime.core.entrypoints.beam_search",
     "CompletionOutput": "runtime.core.engine.outputs",
@@ -34,6 +36,7 @@ _HOMES = {
 
 __all__ = [
     "LLM",
+    "AsyncLLM",
     "BeamSearchParams",
     "CompletionOutput",
     "ModelRegistry",

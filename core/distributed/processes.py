@@ -57,15 +57,17 @@ def start_process(
     context = multiprocessing.get_context(start_method(platform, environ))
     level = logging_level() if is_set_up() else None
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-        target=_run, args=(target, tuple(args), level), name=name, daemon=daemon
+        target=_run, args=(target, tuple(args), level, name), name=name, daemon=daemon
     )
     process.start()
     return process
 
 
-def _run(target: Callable[..., object], args: tuple[Any, ...], level: int | None) -> None:
+def _run(
+    target: Callable[..., object], args: tuple[Any, ...], level: int | None, name: str | None
+) -> None:
     """What the new process does. A forked one has its parent's plugins and loads none again."""
     if level is not None:
-        set_up_logging(level)
+        set_up_logging(level, process=name)
     default_manager().load_general()
     target(*args)

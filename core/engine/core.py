@@ -60,6 +60,10 @@ class EngineCore:
             config = dataclasses.replace(config, model=model)
         self.config = config
         self.executor.initialize_cache(layout, max_model_len)
+        self.longest_request = longest_that_fits(
+            layout, max_model_len, config.scheduler.max_num_batched_tokens
+        )
+        """Tokens of prompt and output that one request may have."""
         scheduler_class = pkgutil.resolve_name(config.platform.scheduler_class)
         self.scheduler: Scheduler = scheduler_class(config, layout)
         self._under_way: deque[tuple[SchedulerOutput, PendingOutput]] = deque()
@@ -69,12 +73,22 @@ class EngineCore:
         # What is there now stays: a collector that goes through it stops a step for milliseconds.
         gc.collect()
         gc.freeze()
-        _log_cache(layout, max_model_len, config.scheduler.max_num_batched_tokens)
+        self.summary = _cache_summary(
+            layout, max_model_len, config.scheduler.max_num_batched_tokens
+        )
+        """The KV cache in one line."""
+        logger.info("%s", self.summary)
 
     @property
     def has_requests(self) -> bool:
         """Whether any request is unfinished."""
         return self.scheduler.has_requests or bool(self._preparing)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that have not begun, or were preempted."""
+        scheduler = self.scheduler
+        return len(self._preparing) + len(scheduler.requests) - len(scheduler.running)
 
     def add_request(self, request: EngineRequest) -> None:
         """Queue a request, once its grammar is compiled if it has one."""
@@ -189,14 +203,12 @@ def size_cache(
     return layout, fitting
 
 
-def _log_cache(layout: KVCacheLayout, max_model_len: int, step_tokens: int) -> None:
+def _cache_summary(layout: KVCacheLayout, max_model_len: int, step_tokens: int) -> str:
     needs = [group.spec.max_blocks(max_model_len, step_tokens) for group in layout.groups]
     full = [(n - 1) / need for n, need in zip(layout.num_blocks, needs, strict=True)]
-    logger.info(
-        "KV cache: %.2f GiB, %s blocks of %s tokens; holds %.1f requests of %d tokens",
-        layout.total_bytes / 2**30,
-        "+".join(str(count - 1) for count in layout.num_blocks),
-        "/".join(str(group.spec.block_size) for group in layout.groups),
-        min(full, default=0.0),
-        max_model_len,
+    blocks = "+".join(str(count - 1) for count in layout.num_blocks)
+    sizes = "/".join(str(group.spec.block_size) for group in layout.groups)
+    return (
+        f"KV cache: {layout.total_bytes / 2**30:.2f} GiB, {blocks} blocks of {sizes} tokens; "
+        f"holds {min(full, default=0.0):.1f} requests of {max_model_len} tokens"
     )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Iterable
-
-import msgspec
 
 from runtime.core.config.args import EngineArgs
 from runtime.core.config.resolve import resolve_config
+from runtime.core.engine.children import split
 from runtime.core.engine.core import EngineCore
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
 from runtime.core.errors import ConfigError, RequestError
 from runtime.core.loader.open import open_checkpoint
-from runtime.core.messages import EngineRequest
 from runtime.core.ops.registry import resolve_ops
 from runtime.core.platform.select import select_platform
 from runtime.core.sampling.params import SamplingParams
@@ -81,7 +78,7 @@ class LLMEngine:
         if request_id in self._trackers:
             raise RequestError(f"request_id={request_id!r} is already in use", "request_id")
         request, text = self.input_processor.process(request_id, prompt, params)
-        children = self._children(request)
+        children = split(request)
         tracker = RequestTracker(request_id, text, children, self.tokenizer)
         self._trackers[request_id] = tracker
         for child in children:
@@ -124,21 +121,3 @@ class LLMEngine:
             del self._parent_of[child_id]
         del self._trackers[tracker.request_id]
         return tracker.output()
-
-    def _children(self, request: EngineRequest) -> list[EngineRequest]:
-        """One engine request for each of ``n`` outputs; they share the prompt's cached blocks.
-
-        Greedy outputs would all be the same, and seeded ones too if they shared the seed.
-        """
-        params = request.params
-        if params.n == 1:
-            return [request]
-        children = []
-        for index in range(params.n):
-            seed = None if params.seed is None else (params.seed + index) % 2**64
-            # Only the first reports the prompt's log-probabilities.
-            logprobs = params.prompt_logprobs if index == 0 else None
-            own = msgspec.structs.replace(params, n=1, seed=seed, prompt_logprobs=logprobs)
-            child_id = f"{request.request_id}#{index}-{secrets.token_hex(4)}"
-            children.append(msgspec.structs.replace(request, request_id=child_id, params=own))
-        return children

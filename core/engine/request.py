@@ -51,6 +51,8 @@ class Request:
         self.num_cached_tokens: int | None = None
         """Prompt tokens taken from the prefix cache when the request first ran."""
         self.num_preemptions = 0
+        self.scheduled_time = 0.0
+        """When it first ran, in seconds since the Unix epoch."""
         self.prompt_logprobs_sent = 0
         self._block_size = block_size
         self._hash_extra = message.cache_salt.encode() if message.cache_salt else b""

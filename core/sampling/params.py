@@ -145,9 +145,9 @@ def _error(name: str, value: object, rule: str) -> RequestError:
 # Field: (least, most) value, None where there is no bound.
 _INTEGERS: Mapping[str, tuple[int | None, int | None]] = {
     "n": (1, None),
-    "top_k": (-1, None),
+    "top_k": (-1, 2**31 - 1),
     "seed": (-(2**63), 2**64 - 1),
-    "max_tokens": (0, None),
+    "max_tokens": (0, 2**31 - 1),
     "min_tokens": (0, None),
     "logprobs": (-1, None),
     "prompt_logprobs": (-1, None),

@@ -14,6 +14,7 @@ change hands.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -220,6 +221,7 @@ class Scheduler:
             self.waiting.pop()
             if request.num_cached_tokens is None:
                 request.num_cached_tokens = hit.num_tokens
+                request.scheduled_time = time.time()
                 self.kv_cache.count_query(request.num_tokens, hit)
             request.num_computed = hit.num_tokens
             request.status = RequestStatus.RUNNING
@@ -286,6 +288,7 @@ class Scheduler:
             prompt_logprobs=prompt_logprobs,
             num_cached_tokens=request.num_cached_tokens or 0,
             num_preemptions=request.num_preemptions,
+            scheduled_time=request.scheduled_time,
         )
         if end:
             self._end(request)
