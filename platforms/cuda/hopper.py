@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from runtime.core.attention.interface import AttentionSpec, GraphSupport
+from runtime.core.attention.interface import AttentionSpec
 from runtime.platforms.cuda.kernels import operators, why_missing
 from runtime.platforms.shared.takes import HALVES
 from runtime.platforms.triton.attention import (
@@ -62,7 +62,6 @@ class HopperBackend(TritonBackend):
     """For half-size floats and heads of 64 or 128 elements."""
 
     name = "hopper"
-    graph_support = GraphSupport.UNIFORM_SINGLE_TOKEN_DECODE
     builder_class = HopperMetadataBuilder
     impl_class = HopperAttention
 
