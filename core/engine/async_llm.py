@@ -14,7 +14,7 @@ from typing import Any
 from runtime.core.config.args import EngineArgs
 from runtime.core.config.resolve import resolve_config
 from runtime.core.engine.children import split
-from runtime.core.engine.client import EngineClient
+from runtime.core.engine.client import SHUTDOWN_SECONDS, EngineClient
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.llm_engine import load_general_plugins
 from runtime.core.engine.output_processor import RequestTracker
@@ -206,13 +206,16 @@ class AsyncLLM:
         for request_id in list(self._streams):
             self.abort(request_id)
 
-    def shutdown(self) -> None:
-        """End the engine's process. Waiting callers get an EngineDeadError."""
+    def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
+        """End the engine's process; waiting callers get an EngineDeadError.
+
+        It gets ``timeout`` seconds to end by itself.
+        """
         self._die(EngineDeadError("the engine was shut down"), announce=False)
         if self._receiver is not None and not self._receiver.get_loop().is_closed():
             self._receiver.cancel()
         self.input_processor.shutdown()
-        self._client.shutdown()
+        self._client.shutdown(timeout)
 
     def __enter__(self) -> AsyncLLM:
         """Use as a context manager: shuts down at the end."""

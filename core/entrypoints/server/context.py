@@ -10,6 +10,8 @@ from fastapi import Request
 
 from runtime.core.entrypoints.server.args import ServerArgs
 from runtime.core.entrypoints.server.chat_template import read_chat_template
+from runtime.core.entrypoints.server.request_log import RequestLog
+from runtime.core.entrypoints.server.traffic import Traffic
 from runtime.core.errors import ConfigError
 from runtime.core.reasoning.registry import REASONING_PARSERS
 from runtime.core.tool_parsers.registry import TOOL_PARSERS
@@ -28,6 +30,10 @@ class ServerContext:
     """Names that requests may use; the first is in answers."""
     chat_template: str | None = None
     """Jinja text, or the name of one of the model's templates; None is the model's own."""
+    request_log: RequestLog = field(default_factory=lambda: RequestLog(ServerArgs()))
+    """The log of prompts and of outputs."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """Requests in flight, and whether new ones are taken."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since the Unix epoch."""
 
@@ -48,7 +54,13 @@ class ServerContext:
         if args.enable_auto_tool_choice and args.tool_call_parser is None:
             raise ConfigError("--enable-auto-tool-choice needs --tool-call-parser")
         names = args.served_model_name or (engine.config.model.model,)
-        return cls(engine, args, tuple(names), read_chat_template(args.chat_template))
+        return cls(
+            engine,
+            args,
+            tuple(names),
+            read_chat_template(args.chat_template),
+            RequestLog(args),
+        )
 
 
 def context_of(request: Request) -> ServerContext:
