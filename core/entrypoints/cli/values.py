@@ -99,7 +99,7 @@ def integer(text: str) -> int:
     number, unit = match.groups()
     base = 1000 if unit.islower() else 1024
     whole, _, fraction = number.partition(".")
-    scale: int = base ** _POWERS[unit.lower()]
+    scale = int(base ** _POWERS[unit.lower()])
     rest, remainder = divmod(int(fraction or 0) * scale, 10 ** len(fraction))
     if remainder:
         raise ValueError(f"{text} is not whole")

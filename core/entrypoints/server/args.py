@@ -53,7 +53,7 @@ class ServerArgs:
     ssl_cert_reqs: int = _arg(
         "Security", "Whether clients need certificates: 0 no, 1 they may have one, 2 yes", 0
     )
-    ssl_ciphers: str = _arg("Security", "Ciphers, as OpenSSL lists them", "TLSv1")
+    ssl_ciphers: str = _arg("Security", "Ciphers, as OpenSSL lists them", "DEFAULT")
     uvicorn_log_level: Literal["critical", "error", "warning", "info", "debug", "trace"] = _arg(
         "Logging", "Least level of the HTTP server's own log", "info"
     )
