@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from runtime.core.entrypoints.server import monitoring
+from runtime.core.entrypoints.server import chat, completions, models, monitoring
 from runtime.core.entrypoints.server.api_keys import ApiKeys, api_keys
 from runtime.core.entrypoints.server.body_limit import BodyLimit
 from runtime.core.entrypoints.server.context import ServerContext
@@ -55,4 +55,4 @@ def _add_middleware(app: FastAPI, context: ServerContext) -> None:
 
 
 def _own_routers() -> list[APIRouter]:
-    return [monitoring.router]
+    return [completions.router, chat.router, models.router, monitoring.router]

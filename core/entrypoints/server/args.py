@@ -77,6 +77,15 @@ class ServerArgs:
     chat_template: str | None = _arg(
         "Chat", "Chat template, as a file or as Jinja text; the default is the model's own", None
     )
+    chat_template_content_format: Literal["auto", "string", "openai"] = _arg(
+        "Chat",
+        "How messages reach the template: as a string, or as a list of parts; auto reads the "
+        "template",
+        "auto",
+    )
+    trust_request_chat_template: bool = _arg(
+        "Chat", "Let requests bring a chat template of their own", False
+    )
     response_role: str = _arg("Chat", "Role of generated messages", "assistant")
     enable_auto_tool_choice: bool = _arg(
         "Chat", "Let the model decide to call tools; needs --tool-call-parser", False

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 
 from runtime.core.entrypoints.server.args import ServerArgs
 from runtime.core.entrypoints.server.chat_template import read_chat_template
+from runtime.core.entrypoints.server.errors import ApiError
 from runtime.core.entrypoints.server.request_log import RequestLog
 from runtime.core.entrypoints.server.traffic import Traffic
 from runtime.core.errors import ConfigError
@@ -36,6 +38,20 @@ class ServerContext:
     """Requests in flight, and whether new ones are taken."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since the Unix epoch."""
+
+    @property
+    def generation_defaults(self) -> Mapping[str, Any]:
+        """The checkpoint's ``generation_config.json``: sampling values where a request has none."""
+        return self.engine.config.model.generation
+
+    def check_model(self, name: str | None) -> None:
+        """Refuse a model that is not served; no name is any.
+
+        Raises:
+            ApiError: it is not.
+        """
+        if name is not None and name not in self.model_names:
+            raise ApiError(404, f"the model {name!r:.200} does not exist", "model")
 
     @classmethod
     def create(cls, engine: AsyncLLM, args: ServerArgs) -> ServerContext:

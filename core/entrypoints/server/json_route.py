@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from runtime.core.entrypoints.server.errors import ApiError
+from runtime.core.entrypoints.server.protocol.base import ErrorResponse, ResponseModel
 from runtime.core.errors import RequestError
 
 
@@ -70,3 +71,24 @@ def _check_content_type(given: str | None) -> None:
         raise ApiError(
             415, f"content type {given!r} is not taken: send Content-Type: application/json"
         )
+
+
+def responses(model: type[ResponseModel], *, stream: bool = False) -> dict[int | str, Any]:
+    """What a route answers, for ``/openapi.json``."""
+    success: dict[str, Any] = {"model": model}
+    if stream:
+        success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        success["description"] = "The answer, or with stream=true server-sent events"
+    refusals = {
+        400: "The request is refused; the error names the field",
+        401: "The API key is missing or wrong",
+        404: "There is no such model",
+        413: "The body is too large",
+        415: "The body is not declared as JSON",
+        500: "The engine failed on this request",
+        503: "The server is shutting down, or its engine has ended",
+    }
+    errors: dict[int | str, Any] = {
+        status: {"model": ErrorResponse, "description": text} for status, text in refusals.items()
+    }
+    return {200: success, **errors}
