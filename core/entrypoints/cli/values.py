@@ -103,7 +103,7 @@ def integer(text: str) -> int:
     rest, remainder = divmod(int(fraction or 0) * scale, 10 ** len(fraction))
     if remainder:
         raise ValueError(f"{text} is not whole")
-    return int(whole) * scale + (-rest if number.startswith("-") else rest)
+    return int(whole) * scale + int(-rest if number.startswith("-") else rest)
 
 
 def json_object(text: str) -> dict[str, Any]:

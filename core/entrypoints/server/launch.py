@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
@@ -16,9 +17,11 @@ import uvloop
 
 from runtime.core.config.args import EngineArgs
 from runtime.core.engine.async_llm import AsyncLLM
+from runtime.core.engine.llm_engine import load_general_plugins
+from runtime.core.entrypoints.server.api_keys import api_keys
 from runtime.core.entrypoints.server.app import build_app
 from runtime.core.entrypoints.server.args import ServerArgs
-from runtime.core.entrypoints.server.context import ServerContext
+from runtime.core.entrypoints.server.context import ServerContext, check_names
 from runtime.core.entrypoints.server.lifecycle import (
     LAST_ANSWERS_SECONDS,
     HttpServer,
@@ -30,6 +33,7 @@ from runtime.core.entrypoints.server.start_up_log import (
     log_plugins,
     log_routes,
 )
+from runtime.core.entrypoints.server.stats_line import StatsLine, log_interval
 from runtime.core.errors import ConfigError, EngineDeadError
 from runtime.core.logging import set_up_logging, show_server_log
 
@@ -45,6 +49,7 @@ def serve(engine_args: EngineArgs, args: ServerArgs) -> int:
         RuntimeUserError: an argument, the platform or the checkpoint will not do.
     """
     set_up_logging(process="server")
+    load_general_plugins()
     show_server_log(args.uvicorn_log_level, args.disable_access_log_for_endpoints)
     check(args)
     signal.signal(signal.SIGTERM, _end_loading)
@@ -82,17 +87,24 @@ async def _run(context: ServerContext, listener: Listener) -> None:
         logger.info("serving %s at %s", names, listener.url)
 
     server = HttpServer(uvicorn_config(app, context.args), tell)
-    await Lifecycle(context.engine, server, context.traffic, context.args.shutdown_timeout).run(
-        listener
-    )
+    life = Lifecycle(context.engine, server, context.traffic, context.args.shutdown_timeout)
+    async with contextlib.AsyncExitStack() as stack:
+        if not context.args.disable_log_stats:
+            line = StatsLine()
+            context.engine.stat_loggers.append(line)
+            stack.callback(asyncio.create_task(line.run(log_interval())).cancel)
+        await life.run(listener)
 
 
 def check(args: ServerArgs) -> None:
     """Refuse what would fail only after the model is loaded.
 
     Raises:
-        ConfigError: a number is out of range, or a file of TLS cannot be used.
+        ConfigError: a number is out of range, a name is unknown, or a file of TLS cannot be used.
     """
+    check_names(args)
+    api_keys(args.api_key)
+    log_interval()
     for name in ("shutdown_timeout", "max_request_bytes"):
         if getattr(args, name) < 0:
             raise ConfigError(f"--{name.replace('_', '-')} {getattr(args, name)} is negative")

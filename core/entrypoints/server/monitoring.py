@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from runtime.core.entrypoints.server.context import ServerContext, context_of
 from runtime.core.entrypoints.server.errors import ApiError
@@ -31,6 +32,13 @@ async def health(context: Context) -> Response:
 async def version() -> dict[str, str]:
     """The version of this server."""
     return {"version": own_version()}
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(context: Context, request: Request) -> Response:
+    """Series for Prometheus."""
+    text, content_type = context.metrics.expose(request.headers.get("accept", ""))
+    return Response(text, media_type=content_type)
 
 
 @router.get("/load")
