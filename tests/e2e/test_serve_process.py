@@ -241,14 +241,54 @@ def test_what_the_engine_refuses_is_one_line_and_status_2(serve):
     assert server.log.splitlines()[-1].startswith("runtime: error: max_model_len=")
 
 
+PLUGIN = """
+from fastapi import APIRouter
+from runtime.plugins import ServerExtension
+
+class Tokens:
+    count = 0
+    def record_step(self, stats): ...
+    def record_prompt(self, num_tokens, time_to_first_token): ...
+    def record_tokens(self, count, inter_token_seconds):
+        self.count += count
+    def record_finished(self, request): ...
+
+class Stamp:
+    def __init__(self, app):
+        self.app = app
+    async def __call__(self, scope, receive, send):
+        async def stamped(message):
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-acme", b"1")]
+            await send(message)
+        await self.app(scope, receive, stamped)
+
+tokens, router = Tokens(), APIRouter()
+
+@router.get("/acme")
+def acme():
+    return tokens.count
+
+def extend():
+    return ServerExtension([router], [Stamp], [tokens])
+"""
+
+
 @pytest.fixture(scope="module")
 def shared(path, tmp_path_factory):
-    """One server for the tests that leave it as it was."""
+    """One server, with a plugin, for the tests that leave it as it was."""
     folder = tmp_path_factory.mktemp("shared")
+    (folder / "acme_web.py").write_text(PLUGIN)
+    info = folder / "acme_web-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-web\nVersion: 1.2\n")
+    points = "[runtime.server_plugins]\nweb = acme_web:extend\n"
+    (info / "entry_points.txt").write_text(points)
+    seen = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     server = Server(
         *(path, "--api-key", "one", "two", "--root-path", "/models/a", "--max-model-len", "200"),
         *("--disable-access-log-for-endpoints", "/health", "--allowed-origins", "http://a.test"),
-        env={"VLLM_LOG_STATS_INTERVAL": "0.2"},
+        env={"VLLM_LOG_STATS_INTERVAL": "0.2", "PYTHONPATH": seen},
         log=folder / "log",
     )
     yield server.ready()
@@ -264,6 +304,7 @@ KEY = {"authorization": "Bearer two"}
 
 def test_the_log_tells_how_the_server_was_started(shared):
     for expected in (
+        r"\(server \d+\) plugin web \(runtime.server_plugins\) of acme-web 1.2, loaded",
         r"\(server \d+\) arguments: .*max_model_len=200.*api_key=\(hidden\)",
         r"\(server \d+\) platform cpu: .*asked for by platform",
         r"\(engine \d+\) loaded LlamaForCausalLM",
@@ -312,6 +353,16 @@ def test_metrics_are_right_to_the_token_and_the_log_has_a_line(shared):
     assert gained[1] == sum(usage["completion_tokens"] for usage in usages) == 9 * 6
     assert gained[2] == 6
     shared.wait_for(r"\(server \d+\) prompt [\d.]+ tokens/s, generation [\d.]+ tokens/s", 5)
+
+
+def test_a_plugin_adds_a_route_a_middleware_and_a_stat_logger(shared):
+    with shared.client(headers=KEY) as client:
+        before = client.get("/acme")
+        assert before.headers["x-acme"] == "1"
+        response = client.post("/v1/completions", json={**ENDLESS, "max_tokens": 7})
+        assert response.headers["x-acme"] == "1"
+        assert client.get("/acme").json() - before.json() == 7
+        assert "GET /acme" in shared.log
 
 
 def test_a_client_that_goes_away_frees_its_request(shared):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from runtime.core.entrypoints.server import chat, completions, models, monitoring
 from runtime.core.entrypoints.server.api_keys import ApiKeys, api_keys
@@ -15,10 +16,11 @@ from runtime.core.entrypoints.server.errors import add_error_handlers
 from runtime.core.entrypoints.server.request_ids import RequestIds
 from runtime.core.entrypoints.server.traffic import Gate
 from runtime.core.version import own_version
+from runtime.plugins.server_extension import ServerExtension
 
 
-def build_app(context: ServerContext, routers: Sequence[APIRouter] = ()) -> FastAPI:
-    """All routes over one engine; ``routers`` are a plugin's own."""
+def build_app(context: ServerContext, extensions: Sequence[ServerExtension] = ()) -> FastAPI:
+    """All routes over one engine, and what plugins add; their stat loggers are the caller's."""
     app = FastAPI(
         title="runtime",
         summary="An OpenAI-compatible server of one language model.",
@@ -30,16 +32,20 @@ def build_app(context: ServerContext, routers: Sequence[APIRouter] = ()) -> Fast
     )
     app.state.context = context
     add_error_handlers(app)
-    _add_middleware(app, context)
-    for router in (*_own_routers(), *routers):
+    _add_middleware(app, context, [make for one in extensions for make in one.middleware])
+    for router in (*_own_routers(), *(router for one in extensions for router in one.routers)):
         app.include_router(router)
     return app
 
 
-def _add_middleware(app: FastAPI, context: ServerContext) -> None:
+def _add_middleware(
+    app: FastAPI, context: ServerContext, of_plugins: Sequence[Callable[[ASGIApp], ASGIApp]]
+) -> None:
     """From the innermost, next to the routes, to the outermost."""
     args = context.args
     app.add_middleware(BodyLimit, limit=args.max_request_bytes)
+    for make in reversed(of_plugins):
+        app.add_middleware(make)
     app.add_middleware(Gate, traffic=context.traffic)
     keys = api_keys(args.api_key)
     if keys:

@@ -9,6 +9,7 @@ import logging
 import signal
 import ssl
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +23,7 @@ from runtime.core.entrypoints.server.api_keys import api_keys
 from runtime.core.entrypoints.server.app import build_app
 from runtime.core.entrypoints.server.args import ServerArgs
 from runtime.core.entrypoints.server.context import ServerContext, check_names
+from runtime.core.entrypoints.server.extensions import server_extensions
 from runtime.core.entrypoints.server.lifecycle import (
     LAST_ANSWERS_SECONDS,
     HttpServer,
@@ -36,6 +38,7 @@ from runtime.core.entrypoints.server.start_up_log import (
 from runtime.core.entrypoints.server.stats_line import StatsLine, log_interval
 from runtime.core.errors import ConfigError, EngineDeadError
 from runtime.core.logging import set_up_logging, show_server_log
+from runtime.plugins.server_extension import ServerExtension
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ def serve(engine_args: EngineArgs, args: ServerArgs) -> int:
     signal.signal(signal.SIGTERM, _end_loading)
     listener = Listener(args)
     try:
+        extensions = server_extensions()
         log_plugins()
         log_arguments(engine_args, args)
         with AsyncLLM.from_engine_args(engine_args) as llm:
@@ -63,7 +67,7 @@ def serve(engine_args: EngineArgs, args: ServerArgs) -> int:
             gc.collect()
             gc.freeze()
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(_run(context, listener))
+                runner.run(_run(context, listener, extensions))
     except EngineDeadError as error:
         death: EngineDeadError | None = error
     else:
@@ -78,9 +82,12 @@ def serve(engine_args: EngineArgs, args: ServerArgs) -> int:
     return 0
 
 
-async def _run(context: ServerContext, listener: Listener) -> None:
-    app = build_app(context)
+async def _run(
+    context: ServerContext, listener: Listener, extensions: Sequence[ServerExtension]
+) -> None:
+    app = build_app(context, extensions)
     log_routes(app)
+    context.engine.stat_loggers += [one for it in extensions for one in it.stat_loggers]
 
     def tell() -> None:
         names = ", ".join(context.model_names)
