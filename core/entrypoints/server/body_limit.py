@@ -6,6 +6,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runtime.core.entrypoints.server.errors import error_response
 
+_PATIENCE = 16
+"""Times the limit that is read of a body that says not how long it is."""
+
 
 class BodyLimit:
     """ASGI middleware: bodies above ``limit`` bytes get status 413 and are not kept."""
@@ -31,9 +34,12 @@ class BodyLimit:
             size += len(message.get("body", b""))
             more = message["type"] == "http.request" and message.get("more_body", False)
             if size > self._limit:
+                # Read on for a while: a client that is still sending would not see the answer.
                 parts.clear()
-                await self._refuse(scope, receive, send)
-                return
+                more = more and size < _PATIENCE * self._limit
+        if size > self._limit:
+            await self._refuse(scope, receive, send)
+            return
         parts.reverse()
 
         async def replay() -> Message:

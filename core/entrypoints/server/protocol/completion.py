@@ -21,6 +21,8 @@ def _prompts(value: Any) -> list[str] | list[list[int]]:
         RequestError: it is neither.
     """
     items = value if isinstance(value, list) else [value]
+    if not isinstance(value, (str, list)):
+        raise RequestError("prompt must be a text, token ids, or a list of either", "prompt")
     if not items:
         raise RequestError("prompt is empty", "prompt")
     if _are_ids(items):
