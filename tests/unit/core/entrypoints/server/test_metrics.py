@@ -1,5 +1,9 @@
 """The series of ``/metrics`` and the line in the log: what they count, and what they are called."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -173,3 +177,15 @@ def test_the_interval_is_the_environments():
     for text in ("x", "0", "-1", "nan"):
         with pytest.raises(ConfigError, match="VLLM_LOG_STATS_INTERVAL"):
             log_interval({"VLLM_LOG_STATS_INTERVAL": text})
+
+
+def test_the_dashboard_asks_for_series_that_there_are(metrics):
+    path = Path(__file__).parents[5] / "examples" / "grafana" / "runtime.json"
+    panels = json.loads(path.read_text())["panels"]
+    asked = " ".join(
+        target["expr"] for panel in panels for target in panel.get("targets", ())
+    ) + json.dumps(json.loads(path.read_text())["templating"])
+    names = set(re.findall(r"(?:vllm:|process_)\w+", asked))
+    assert len(names) > 20
+    assert names <= {name for name, _ in samples(metrics)}
+    assert len({panel["id"] for panel in panels}) == len(panels)
