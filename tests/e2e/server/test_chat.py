@@ -149,7 +149,8 @@ class TestPrompts:
             ("{% for m in messages %}{{ m.content }}{% endfor %}", "string"),
             ("{% for m in messages %}{{ m['content'] | trim }}{% endfor %}", "string"),
             (
-                "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
+                "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}"
+                "{% endfor %}",
                 "openai",
             ),
             (
