@@ -23,7 +23,7 @@ from runtime.core.config.runtime import (
     StructuredOutputsConfig,
 )
 from runtime.core.errors import ConfigError
-from runtime.core.models.registry import ModelRegistry, is_encoder
+from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import Platform, PlatformCapabilities
 from runtime.core.pooling.config import PoolingConfig, check_steps, resolve_pooling
 from runtime.core.quantization.block_formats import LOADABLE
@@ -69,8 +69,7 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
 def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) -> ModelConfig:
     hf = checkpoint.config
     architecture = ModelRegistry.resolve_name(hf.get("architectures", ()))
-    encoder = is_encoder(ModelRegistry.load(architecture))
-    pooling = resolve_pooling(args, checkpoint, architecture, encoder=encoder)
+    pooling = resolve_pooling(args, checkpoint, ModelRegistry.load(architecture))
     return ModelConfig(
         model=args.model,
         tokenizer=args.tokenizer,

@@ -15,7 +15,8 @@ class CausalLM(Protocol):
 
     Its layers name the checkpoint's tensors that they own in ``checkpoint_tensors()``. One
     method is optional: ``checkpoint_name(name) -> str | None`` renames a checkpoint's tensor, or
-    says by None that it is not needed (default: names are as they are).
+    says by None that it is not needed (default: names are as they are). A class whose checkpoints
+    have no head says so by ``pools_only = True``: it is pooled, never asked for logits.
     """
 
     def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:

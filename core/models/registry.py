@@ -17,7 +17,9 @@ NATIVE_MODELS: Mapping[str, str] = MappingProxyType(
     {
         "BertModel": "runtime.core.models.bert:BertModel",
         "LlamaForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
+        "LlamaModel": "runtime.core.models.llama:LlamaModel",
         "MistralForCausalLM": "runtime.core.models.mistral:MistralForCausalLM",
+        "MistralModel": "runtime.core.models.mistral:MistralModel",
     }
 )
 """Architecture names, as a config's ``architectures`` has them, and qualified class names."""
@@ -91,6 +93,11 @@ class _ModelRegistry:
 def is_encoder(model: type) -> bool:
     """Whether a model class is an ``Encoder``."""
     return bool(getattr(model, "encoder_only", False))
+
+
+def pools_only(model: type) -> bool:
+    """Whether a model class cannot generate: an encoder, or a ``CausalLM`` without its head."""
+    return is_encoder(model) or bool(getattr(model, "pools_only", False))
 
 
 def _is_qualified(name: str) -> bool:

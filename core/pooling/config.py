@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import ConfigError
+from runtime.core.models.registry import is_encoder, pools_only
 from runtime.core.pooling.params import PoolingType
 from runtime.core.pooling.sentence_transformers import read_sentence_transformers
 
@@ -40,38 +41,38 @@ class PoolingConfig:
     """Tokens that the embeddings were made for, where that is fewer than the model's positions."""
 
 
-def resolve_pooling(
-    args: EngineArgs, checkpoint: Checkpoint, architecture: str, *, encoder: bool
-) -> PoolingConfig | None:
+def resolve_pooling(args: EngineArgs, checkpoint: Checkpoint, model: type) -> PoolingConfig | None:
     """How the engine pools; None where it generates.
 
-    Unasked, an encoder pools, and so does any model with the files of sentence-transformers.
+    Unasked, a model class that cannot generate pools, and so does any model with the files of
+    sentence-transformers.
 
     Raises:
         ConfigError: the model cannot do what ``runner`` or ``convert`` asks.
         ModelLoadError: the checkpoint says that it pools in a way that is not supported.
     """
-    _check_choices(args, architecture, encoder)
+    only, name = pools_only(model), model.__name__
+    _check_choices(args, name, only)
     described = None
     if args.runner != "generate":
         described = read_sentence_transformers(Path(checkpoint.path))
     asked = args.runner == "pooling" or args.convert == "embed"
-    if not (asked or encoder or described is not None):
+    if not (asked or only or described is not None):
         if args.pooler_config is not None:
             raise ConfigError(
-                f"pooler_config: {architecture} generates; pass runner='pooling' to have embeddings"
+                f"pooler_config: {name} generates; pass runner='pooling' to have embeddings"
             )
         return None
-    if args.convert == "none" and not encoder:
+    if args.convert == "none" and not only:
         raise ConfigError(
-            f"convert='none': {architecture} generates; pass convert='embed' to have embeddings"
+            f"convert='none': {name} generates; pass convert='embed' to have embeddings"
         )
     hf = checkpoint.config
     config = PoolingConfig(
-        type=PoolingType.CLS if encoder else PoolingType.LAST,
+        type=PoolingType.CLS if is_encoder(model) else PoolingType.LAST,
         normalize=True,
         hidden_size=int(hf.hidden_size),
-        encoder=encoder,
+        encoder=is_encoder(model),
         matryoshka=_matryoshka(hf),
     )
     if described is not None:
@@ -85,19 +86,18 @@ def resolve_pooling(
     return _with_user_choices(config, args.pooler_config or {})
 
 
-def _check_choices(args: EngineArgs, architecture: str, encoder: bool) -> None:
-    for name, choices in {
+def _check_choices(args: EngineArgs, name: str, only: bool) -> None:
+    for argument, choices in {
         "runner": ("auto", "generate", "pooling"),
         "convert": ("auto", "none", "embed"),
     }.items():
-        value = getattr(args, name)
+        value = getattr(args, argument)
         if value not in choices:
-            raise ConfigError(f"{name}={value!r} must be one of {', '.join(choices)}")
+            raise ConfigError(f"{argument}={value!r} must be one of {', '.join(choices)}")
     if args.runner == "generate":
-        if encoder:
+        if only:
             raise ConfigError(
-                f"runner='generate': {architecture} is an encoder, which gives embeddings only; "
-                "leave the argument out"
+                f"runner='generate': {name} gives embeddings only; leave the argument out"
             )
         if args.convert == "embed":
             raise ConfigError("convert='embed' needs runner='pooling', or none at all")
