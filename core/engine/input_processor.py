@@ -153,7 +153,8 @@ class InputProcessor:
                 f"truncate_prompt_tokens={keep} exceeds the {most} tokens that a prompt may have",
                 "truncate_prompt_tokens",
             )
-        return token_ids[-(most if keep == -1 else keep) :]
+        keep = most if keep == -1 else keep
+        return token_ids[:keep] if params.truncation_side == "right" else token_ids[-keep:]
 
     def _longest_prompt(self, params: SamplingParams) -> int:
         return self._config.model.max_model_len - (0 if params.max_tokens == 0 else 1)
