@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from runtime.core.entrypoints.server import chat, completions, models, monitoring
+from runtime.core.entrypoints.server import chat, completions, embeddings, models, monitoring
 from runtime.core.entrypoints.server.api_keys import ApiKeys, api_keys
 from runtime.core.entrypoints.server.body_limit import BodyLimit
 from runtime.core.entrypoints.server.context import ServerContext
@@ -61,4 +61,4 @@ def _add_middleware(
 
 
 def _own_routers() -> list[APIRouter]:
-    return [completions.router, chat.router, models.router, monitoring.router]
+    return [completions.router, chat.router, embeddings.router, models.router, monitoring.router]
