@@ -18,7 +18,7 @@ import uvloop
 
 from runtime.core.config.args import EngineArgs
 from runtime.core.engine.async_llm import AsyncLLM
-from runtime.core.engine.llm_engine import load_general_plugins
+from runtime.core.engine.resolved import load_general_plugins
 from runtime.core.entrypoints.server.api_keys import api_keys
 from runtime.core.entrypoints.server.app import build_app
 from runtime.core.entrypoints.server.args import ServerArgs
