@@ -104,7 +104,11 @@ class EngineClient:
 
     def send(self, command: Command) -> None:
         """Hand a command over; never waits."""
-        self._commands.send(self._encoder.encode(command), zmq.NOBLOCK)
+        self.send_encoded(self._encoder.encode(command))
+
+    def send_encoded(self, command: bytes) -> None:
+        """The same, of a command that somebody has encoded."""
+        self._commands.send(command, zmq.NOBLOCK)
 
     async def receive(self, take: Callable[[EngineStep], None]) -> EngineDeadError:
         """Give each step to ``take``; returns why there are no more."""

@@ -24,10 +24,10 @@ class Listener:
         self._path = None if args.uds is None else Path(args.uds)
         self.socket = _bind(args) if self._path is None else _bind_path(self._path)
         self.port: int | None = None if self._path is not None else self.socket.getsockname()[1]
-
-    @property
-    def url(self) -> str:
+        self.url = self._url()
         """Where clients find the server."""
+
+    def _url(self) -> str:
         if self._path is not None:
             return f"unix:{self._path}"
         host = self.socket.getsockname()[0]

@@ -39,7 +39,7 @@ FINISHED = FinishedRequest(
 
 def samples(metrics, accept="text/plain"):
     """Every sample, by name and labels; none is there twice."""
-    text, _ = metrics.expose(accept)
+    text, _ = metrics.text(accept)
     found = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -136,8 +136,8 @@ def test_a_request_that_never_ran_has_no_times(metrics, value):
 
 
 def test_a_scraper_gets_the_format_that_it_accepts(metrics):
-    assert metrics.expose("")[1].startswith("text/plain")
-    text, kind = metrics.expose("application/openmetrics-text; version=1.0.0")
+    assert metrics.text("")[1].startswith("text/plain")
+    text, kind = metrics.text("application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")
 

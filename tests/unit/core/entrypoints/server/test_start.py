@@ -9,7 +9,7 @@ import pytest
 from runtime.core.config.args import EngineArgs
 from runtime.core.engine.outputs import CompletionOutput, RequestOutput
 from runtime.core.entrypoints.server.args import ServerArgs
-from runtime.core.entrypoints.server.launch import check
+from runtime.core.entrypoints.server.checks import check
 from runtime.core.entrypoints.server.listener import Listener
 from runtime.core.entrypoints.server.request_log import RequestLog
 from runtime.core.entrypoints.server.start_up_log import changed
