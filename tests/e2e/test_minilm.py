@@ -9,6 +9,8 @@ import torch
 
 from runtime import LLM, AsyncLLM, PoolingParams, RuntimeUserError
 
+pytestmark = [pytest.mark.weights, pytest.mark.xdist_group("minilm")]
+
 TEXTS = [
     "Hello world",
     "x",

@@ -15,6 +15,8 @@ from runtime.core.entrypoints.server.context import ServerContext
 from runtime.core.entrypoints.server.protocol.embedding import EmbeddingResponse
 from runtime.core.pooling import requests
 
+pytestmark = [pytest.mark.weights, pytest.mark.xdist_group("minilm")]
+
 PATH = "/v1/embeddings"
 LONG = "the sea was calm and the sky was wide " * 40
 
