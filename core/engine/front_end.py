@@ -56,8 +56,9 @@ class FrontEnd:
         self._index = index
         self._pid = engine_pid
         self._context = zmq.Context()
-        self._out = self._socket(zmq.PUSH, folder, TO_HUB)
-        self._in = self._socket(zmq.PULL, folder, from_hub(index))
+        self._out, self._in = self._socket(zmq.PUSH), self._socket(zmq.PULL)
+        self._out.connect(address(folder, TO_HUB))
+        self._in.bind(address(folder, from_hub(index)))
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[ToFrontEnd] = msgspec.msgpack.Decoder(ToFrontEnd)
         self._numbers = itertools.count()
@@ -134,11 +135,10 @@ class FrontEnd:
     def _send(self, header: FromFrontEnd, *frames: bytes) -> None:
         self._out.send_multipart([self._encoder.encode(header), *frames], zmq.NOBLOCK)
 
-    def _socket(self, kind: int, folder: str, name: str) -> zmq.Socket[bytes]:
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.SNDHWM, 0)
         socket.setsockopt(zmq.RCVHWM, 0)
-        socket.connect(address(folder, name))
         return socket
 
 

@@ -13,7 +13,6 @@ of them can tell a scraper the whole.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 from collections import defaultdict
@@ -76,8 +75,12 @@ class EngineHub:
         self._expose = expose
         self._loggers = loggers
         self._context = zmq.Context()
-        self._in = self._socket(zmq.PULL, TO_HUB)
-        self._out = [self._socket(zmq.PUSH, from_hub(index)) for index in range(count)]
+        self._in = self._socket(zmq.PULL)
+        self._in.bind(address(self.folder, TO_HUB))
+        self._out = [self._socket(zmq.PUSH) for _ in range(count)]
+        for index, socket in enumerate(self._out):
+            # Connecting, unlike binding, keeps what is sent until the other end is there.
+            socket.connect(address(self.folder, from_hub(index)))
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[FromFrontEnd] = msgspec.msgpack.Decoder(FromFrontEnd)
         self._owner: dict[str, int] = {}
@@ -166,13 +169,10 @@ class EngineHub:
             self._tell(index, EngineStep(outputs, step.stats))
 
     def _tell(self, front_end: int, message: ToFrontEnd) -> None:
-        # To a front end that is gone nothing can be sent: its end is somebody else's business.
-        with contextlib.suppress(zmq.Again):
-            self._out[front_end].send(self._encoder.encode(message), zmq.NOBLOCK)
+        self._out[front_end].send(self._encoder.encode(message), zmq.NOBLOCK)
 
-    def _socket(self, kind: int, name: str) -> zmq.Socket[bytes]:
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.SNDHWM, 0)
         socket.setsockopt(zmq.RCVHWM, 0)
-        socket.bind(address(self.folder, name))
         return socket
