@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, FastAPI
 
 from runtime.core.entrypoints.server import chat, completions, models
+from runtime.core.entrypoints.server.anthropic import messages
 from runtime.core.entrypoints.server.body_limit import BodyLimit
 from runtime.core.entrypoints.server.context import ServerContext
 from runtime.core.entrypoints.server.errors import add_error_handlers
@@ -32,4 +33,4 @@ def build_app(context: ServerContext, routers: Sequence[APIRouter] = ()) -> Fast
 
 
 def _own_routers() -> list[APIRouter]:
-    return [completions.router, chat.router, models.router]
+    return [completions.router, chat.router, messages.router, models.router]
