@@ -14,7 +14,7 @@ from typing import Any
 from runtime.core.config.args import EngineArgs
 from runtime.core.config.resolve import resolve_config
 from runtime.core.engine.children import split
-from runtime.core.engine.client import EngineClient
+from runtime.core.engine.client import SHUTDOWN_SECONDS, EngineClient
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.llm_engine import load_general_plugins
 from runtime.core.engine.output_processor import RequestTracker
@@ -23,7 +23,7 @@ from runtime.core.engine.stats import StatLogger, TokenTimes
 from runtime.core.engine.wire import AbortRequests, AddRequests, EngineStats, EngineStep
 from runtime.core.errors import ConfigError, EngineDeadError, RequestError
 from runtime.core.loader.open import open_checkpoint
-from runtime.core.messages import EngineRequest
+from runtime.core.messages import EngineOutput, EngineRequest
 from runtime.core.platform.select import select_platform
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
@@ -206,13 +206,16 @@ class AsyncLLM:
         for request_id in list(self._streams):
             self.abort(request_id)
 
-    def shutdown(self) -> None:
-        """End the engine's process. Waiting callers get an EngineDeadError."""
+    def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
+        """End the engine's process; waiting callers get an EngineDeadError.
+
+        It gets ``timeout`` seconds to end by itself.
+        """
         self._die(EngineDeadError("the engine was shut down"), announce=False)
         if self._receiver is not None and not self._receiver.get_loop().is_closed():
             self._receiver.cancel()
         self.input_processor.shutdown()
-        self._client.shutdown()
+        self._client.shutdown(timeout)
 
     def __enter__(self) -> AsyncLLM:
         """Use as a context manager: shuts down at the end."""
@@ -250,9 +253,8 @@ class AsyncLLM:
             stream = self._stream_of_child.get(output.request_id)
             if stream is None:
                 continue
-            if stream.tracker.add(output):
+            if stream.add(output, self.stat_loggers):
                 to_abort.append(output.request_id)
-            stream.times.add(output, self.stat_loggers)
             if stream.tracker.finished:
                 self._forget(stream)
             stream.wake()
@@ -299,6 +301,18 @@ class RequestStream:
         self._news = asyncio.Event()
         self._error: EngineDeadError | None = None
         self._over = False
+
+    def add(self, output: EngineOutput, loggers: Sequence[StatLogger]) -> bool:
+        """Take in what a step gave for one output; returns whether the engine must end it.
+
+        An output that a stop string ended goes on in the engine until that reads of it: what comes
+        meanwhile is nobody's.
+        """
+        if output.request_id not in self.tracker.unfinished:
+            return False
+        must_end = self.tracker.add(output)
+        self.times.add(output, loggers)
+        return must_end
 
     async def outputs(self) -> AsyncGenerator[RequestOutput, None]:
         """Outputs until the last one; EngineDeadError where the engine died meanwhile."""

@@ -34,7 +34,8 @@ from runtime.core.errors import ConfigError, EngineDeadError
 logger = logging.getLogger(__name__)
 
 _POLL_MS = 200
-_SHUTDOWN_SECONDS = 5.0
+SHUTDOWN_SECONDS = 5.0
+"""How long an engine gets to end by itself."""
 _LAST_WORDS_SECONDS = 0.2
 
 
@@ -109,7 +110,7 @@ class EngineClient:
             if incoming is not None:
                 incoming.cancel()
 
-    def shutdown(self, timeout: float = _SHUTDOWN_SECONDS) -> None:
+    def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
         """End the engine; within ``timeout`` seconds by itself, else by force."""
         if self._process.is_alive():
             with contextlib.suppress(zmq.ZMQError):

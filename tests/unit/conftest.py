@@ -13,6 +13,7 @@ GROUPS = {
     "platforms": "runtime.platform_plugins",
     "general": "runtime.general_plugins",
     "hardware": "runtime.hardware_plugins",
+    "server": "runtime.server_plugins",
 }
 
 PRELUDE = """
@@ -57,8 +58,8 @@ class Site:
         (self.folder / f"{name}.py").write_text(source)
 
     def install(self, distribution, source, *, version="1.2", **entry_points):
-        """Add a distribution with one module; ``platforms`` / ``general`` / ``hardware``:
-        name → value.
+        """Add a distribution with one module; ``platforms`` / ``general`` / ``hardware``
+        / ``server``: name → value.
 
         The module is called as the distribution is, with underscores. It notes that it was
         imported, and has ``note(event)``.

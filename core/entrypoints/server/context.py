@@ -12,6 +12,9 @@ from fastapi import Request
 from runtime.core.entrypoints.server.args import ServerArgs
 from runtime.core.entrypoints.server.chat_template import read_chat_template
 from runtime.core.entrypoints.server.errors import ApiError
+from runtime.core.entrypoints.server.metrics import Metrics
+from runtime.core.entrypoints.server.request_log import RequestLog
+from runtime.core.entrypoints.server.traffic import Traffic
 from runtime.core.errors import ConfigError
 from runtime.core.reasoning.registry import REASONING_PARSERS
 from runtime.core.tool_parsers.registry import TOOL_PARSERS
@@ -30,6 +33,12 @@ class ServerContext:
     """Names that requests may use; the first is in answers."""
     chat_template: str | None = None
     """Jinja text, or the name of one of the model's templates; None is the model's own."""
+    request_log: RequestLog = field(default_factory=lambda: RequestLog(ServerArgs()))
+    """The log of prompts and of outputs."""
+    metrics: Metrics = field(default_factory=lambda: Metrics("", 1))
+    """What ``/metrics`` shows. :meth:`create` has the engine tell it."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """Requests in flight, and whether new ones are taken."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since the Unix epoch."""
 
@@ -54,17 +63,36 @@ class ServerContext:
         Raises:
             ConfigError: a parser or a template is not there, or one flag lacks another.
         """
-        for flag, name, registry in (
-            ("--tool-call-parser", args.tool_call_parser, TOOL_PARSERS),
-            ("--reasoning-parser", args.reasoning_parser, REASONING_PARSERS),
-        ):
-            if name is not None and name not in registry.names():
-                known = ", ".join(sorted(registry.names()))
-                raise ConfigError(f"{flag} {name!r} is unknown; known: {known}")
-        if args.enable_auto_tool_choice and args.tool_call_parser is None:
-            raise ConfigError("--enable-auto-tool-choice needs --tool-call-parser")
+        check_names(args)
         names = args.served_model_name or (engine.config.model.model,)
-        return cls(engine, args, tuple(names), read_chat_template(args.chat_template))
+        metrics = Metrics(names[0], engine.config.model.max_model_len)
+        engine.stat_loggers.append(metrics)
+        return cls(
+            engine,
+            args,
+            tuple(names),
+            read_chat_template(args.chat_template),
+            RequestLog(args),
+            metrics,
+        )
+
+
+def check_names(args: ServerArgs) -> None:
+    """Refuse names that stand for nothing. General plugins must have been loaded.
+
+    Raises:
+        ConfigError: a parser or a template is not there, or one flag lacks another.
+    """
+    for flag, name, registry in (
+        ("--tool-call-parser", args.tool_call_parser, TOOL_PARSERS),
+        ("--reasoning-parser", args.reasoning_parser, REASONING_PARSERS),
+    ):
+        if name is not None and name not in registry.names():
+            known = ", ".join(sorted(registry.names()))
+            raise ConfigError(f"{flag} {name!r} is unknown; known: {known}")
+    if args.enable_auto_tool_choice and args.tool_call_parser is None:
+        raise ConfigError("--enable-auto-tool-choice needs --tool-call-parser")
+    read_chat_template(args.chat_template)
 
 
 def context_of(request: Request) -> ServerContext:

@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from runtime.core.entrypoints.server.anthropic.errors import anthropic_error, is_anthropic
+from runtime.core.entrypoints.server.paths import route_path
 from runtime.core.errors import EngineDeadError, RequestError
 from runtime.plugins.records import one_line
 
@@ -60,7 +61,7 @@ class ErrorAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        if is_anthropic(scope["path"]):
+        if is_anthropic(route_path(scope)):
             body = anthropic_error(self.status_code, self._error["error"]["message"])
             self.body = msgspec.json.encode(body)
             self.headers["content-length"] = str(len(self.body))

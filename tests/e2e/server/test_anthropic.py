@@ -293,6 +293,13 @@ class TestErrors:
         refused(client.get(path), 405)
         refused(client.post(f"{path}/none", json={}), 404, "not_found_error")
 
+    def test_of_keys(self, sdk):
+        keys = {"api_key": ("secret", "other")}
+        assert sdk(key="other", **keys).messages.create(**BODY).content
+        with pytest.raises(anthropic.AuthenticationError) as caught:
+            sdk(key="wrong", **keys).messages.create(**BODY)
+        assert caught.value.body["error"]["type"] == "authentication_error"
+
     def test_of_size(self, live):
         small = live.client(max_request_bytes=200)
         body = {**BODY, "system": "x" * 300}
