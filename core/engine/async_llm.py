@@ -25,6 +25,10 @@ from runtime.core.errors import ConfigError, EngineDeadError, RequestError
 from runtime.core.loader.open import open_checkpoint
 from runtime.core.messages import EngineOutput, EngineRequest
 from runtime.core.platform.select import select_platform
+from runtime.core.pooling.inputs import PoolingInputProcessor
+from runtime.core.pooling.outputs import PoolingRequestOutput
+from runtime.core.pooling.params import PoolingParams
+from runtime.core.pooling.requests import PoolingFutures
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
 from runtime.core.tokenizer.load import load_tokenizer
@@ -82,6 +86,10 @@ class AsyncLLM:
         self.input_processor = InputProcessor(
             self.config, self.tokenizer, lambda tokens, _step: tokens <= ready.longest_request
         )
+        self.pooling_inputs = PoolingInputProcessor(
+            self.config, self.tokenizer, self.input_processor
+        )
+        self._pooling = PoolingFutures()
         self.stats = EngineStats()
         self.stat_loggers: list[StatLogger] = []
         self.on_death: list[Callable[[EngineDeadError], None]] = []
@@ -109,7 +117,7 @@ class AsyncLLM:
     @property
     def num_unfinished_requests(self) -> int:
         """Requests that were begun and have not ended."""
-        return len(self._streams)
+        return len(self._streams) + len(self._pooling)
 
     def check_health(self) -> None:
         """Raise EngineDeadError where the engine has died."""
@@ -174,9 +182,7 @@ class AsyncLLM:
         """
         self.check_health()
         names = [one.request.request_id for one in prepared]
-        for name in names:
-            if name in self._streams or names.count(name) > 1:
-                raise RequestError(f"request_id={name!r} is already in use", "request_id")
+        self._check_new(names)
         self.listen()
         streams = []
         for one in prepared:
@@ -190,6 +196,56 @@ class AsyncLLM:
             streams.append(stream)
         return streams
 
+    async def encode(
+        self,
+        prompt: Prompt,
+        pooling_params: PoolingParams | None = None,
+        request_id: str | None = None,
+    ) -> AsyncGenerator[PoolingRequestOutput, None]:
+        """Embed one prompt; gives one output. Closing or cancelling ends the request.
+
+        Raises:
+            RequestError: the request is refused.
+            EngineDeadError: the engine has died.
+        """
+        params = PoolingParams() if pooling_params is None else pooling_params
+        name = secrets.token_hex(8) if request_id is None else request_id
+        (future,) = self.start_pooling([await self.prepare_pooling(name, prompt, params)])
+        try:
+            yield await future
+        finally:
+            self.abort(name)
+
+    async def prepare_pooling(
+        self, request_id: str, prompt: Prompt, params: PoolingParams
+    ) -> EngineRequest:
+        """Check and tokenise a request for an embedding, which :meth:`start_pooling` begins.
+
+        Raises:
+            RequestError: it is refused.
+        """
+        process = self.pooling_inputs.process
+        if _is_long(prompt):
+            request, _ = await asyncio.to_thread(process, request_id, prompt, params)
+        else:
+            request, _ = process(request_id, prompt, params)
+        return request
+
+    def start_pooling(
+        self, prepared: Sequence[EngineRequest]
+    ) -> list[asyncio.Future[PoolingRequestOutput]]:
+        """Begin requests for embeddings, all or none; :meth:`abort` ends one before its time.
+
+        Raises:
+            RequestError: a request's id is in use.
+            EngineDeadError: the engine has died.
+        """
+        self.check_health()
+        self._check_new([request.request_id for request in prepared])
+        self.listen()
+        self._client.send(AddRequests(list(prepared)))
+        return [self._pooling.add(request) for request in prepared]
+
     def abort(self, request_id: str) -> None:
         """End a request at once: its stream gives what there is, finished by ``abort``.
 
@@ -200,10 +256,12 @@ class AsyncLLM:
             self._abort_children(stream.tracker.abort())
             self._forget(stream)
             stream.wake()
+        elif self._pooling.abort(request_id, self.stat_loggers):
+            self._abort_children([request_id])
 
     def abort_all(self) -> None:
         """End every request."""
-        for request_id in list(self._streams):
+        for request_id in [*self._streams, *self._pooling.names()]:
             self.abort(request_id)
 
     def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
@@ -250,6 +308,8 @@ class AsyncLLM:
         self.stats = step.stats
         to_abort: list[str] = []
         for output in step.outputs:
+            if self._pooling.take(output, self.stat_loggers):
+                continue
             stream = self._stream_of_child.get(output.request_id)
             if stream is None:
                 continue
@@ -262,6 +322,14 @@ class AsyncLLM:
             self._abort_children(to_abort)
         for logger_ in self.stat_loggers:
             logger_.record_step(step.stats)
+
+    def _check_new(self, names: Sequence[str]) -> None:
+        """Refuse ids that are in use, or twice in one call."""
+        seen: set[str] = set()
+        for name in names:
+            if name in self._streams or name in self._pooling or name in seen:
+                raise RequestError(f"request_id={name!r} is already in use", "request_id")
+            seen.add(name)
 
     def _abort_children(self, request_ids: list[str]) -> None:
         if request_ids and self._death is None:
@@ -282,6 +350,7 @@ class AsyncLLM:
         self._death = error
         for stream in list(self._streams.values()):
             stream.fail(error)
+        self._pooling.fail(error)
         self._streams.clear()
         self._stream_of_child.clear()
         if announce:

@@ -16,6 +16,10 @@ from runtime.core.errors import ConfigError, RequestError
 from runtime.core.loader.open import open_checkpoint
 from runtime.core.ops.registry import resolve_ops
 from runtime.core.platform.select import select_platform
+from runtime.core.pooling.inputs import PoolingInputProcessor
+from runtime.core.pooling.outputs import PoolingRequestOutput
+from runtime.core.pooling.params import PoolingParams
+from runtime.core.pooling.requests import PendingPooling
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
 from runtime.core.tokenizer.load import load_tokenizer
@@ -43,6 +47,8 @@ class LLMEngine:
         self.input_processor = InputProcessor(
             core.config, tokenizer, core.scheduler.kv_cache.fits_ever
         )
+        self.pooling_inputs = PoolingInputProcessor(core.config, tokenizer, self.input_processor)
+        self._pooling = PendingPooling()
         self._trackers: dict[str, RequestTracker] = {}
         self._parent_of: dict[str, str] = {}
 
@@ -67,7 +73,7 @@ class LLMEngine:
     @property
     def has_unfinished_requests(self) -> bool:
         """Whether a step has anything to do."""
-        return bool(self._trackers)
+        return bool(self._trackers) or len(self._pooling) > 0
 
     def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams) -> None:
         """Queue a request.
@@ -84,6 +90,25 @@ class LLMEngine:
         for child in children:
             self._parent_of[child.request_id] = request_id
             self.core.add_request(child)
+
+    def add_pooling_request(self, request_id: str, prompt: Prompt, params: PoolingParams) -> None:
+        """Queue a request for an embedding, which :meth:`step_pooling` gives.
+
+        Raises:
+            RequestError: it is refused; nothing else changes.
+        """
+        request, _ = self.pooling_inputs.process(request_id, prompt, params)
+        self._pooling.add(request)
+        self.core.add_request(request)
+
+    def step_pooling(self) -> list[PoolingRequestOutput]:
+        """Run one step of an engine that pools; returns what is done."""
+        results = [self._pooling.take(output) for output in self.core.step()]
+        return [result for result in results if result is not None]
+
+    def abort_pooling(self, request_ids: Iterable[str]) -> None:
+        """End requests for embeddings at once. Unknown ids are passed over."""
+        self.core.abort([name for name in request_ids if self._pooling.drop(name)])
 
     def abort(self, request_ids: Iterable[str]) -> list[RequestOutput]:
         """End requests at once; returns their last outputs. Unknown ids are passed over."""

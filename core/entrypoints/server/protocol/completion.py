@@ -4,65 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainValidator
 
 from runtime.core.entrypoints.server.protocol.base import ResponseModel, UsageInfo
+from runtime.core.entrypoints.server.protocol.prompts import MAX_PROMPTS, schema, texts_or_ids
 from runtime.core.entrypoints.server.protocol.sampling import SamplingFields
 from runtime.core.errors import RequestError
 
-MAX_PROMPTS = 2048
-"""Prompts of one request, and prompts times ``n``."""
-
-
-def _prompts(value: Any) -> list[str] | list[list[int]]:
-    """One or many prompts, as texts or as token ids, as a list of either.
-
-    Raises:
-        RequestError: it is neither.
-    """
-    items = value if isinstance(value, list) else [value]
-    if not isinstance(value, (str, list)):
-        raise RequestError("prompt must be a text, token ids, or a list of either", "prompt")
-    if not items:
-        raise RequestError("prompt is empty", "prompt")
-    if _are_ids(items):
-        return [items]
-    if len(items) > MAX_PROMPTS:
-        raise RequestError(
-            f"prompt has {len(items)} prompts; at most {MAX_PROMPTS} are taken", "prompt"
-        )
-    for index, item in enumerate(items):
-        at = f"prompt[{index}]" if isinstance(value, list) else "prompt"
-        if not isinstance(item, str) and not (isinstance(item, list) and _are_ids(item)):
-            raise RequestError(
-                f"{at} must be a text, or a list of token ids of 0 and above", "prompt"
-            )
-        if type(item) is not type(items[0]):
-            raise RequestError("prompt mixes texts and token ids", "prompt")
-        if not item:
-            raise RequestError(f"{at} is empty", "prompt")
-    return items
-
-
-def _are_ids(items: list[Any]) -> bool:
-    return all(type(item) is int and 0 <= item < 2**31 for item in items)
-
-
-_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
 Prompts = Annotated[
-    list[str] | list[list[int]],
-    PlainValidator(_prompts),
-    WithJsonSchema(
-        {
-            "title": "Prompt",
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
-                _TOKENS,
-                {"type": "array", "items": _TOKENS, "minItems": 1},
-            ],
-        }
-    ),
+    list[str] | list[list[int]], PlainValidator(texts_or_ids("prompt")), schema("Prompt")
 ]
 
 
