@@ -36,7 +36,8 @@ double error(const Case& c, std::mt19937& generator) {
   for (int i = 0; i < blocks - 1; ++i) order[i] = i + 1;
   std::shuffle(order.begin(), order.end(), generator);
   for (int r = 0; r < requests; ++r) {
-    for (int p = 0; p * c.block_size < c.lengths[r]; ++p) table[r * pages + p] = order[r * pages + p];
+    for (int p = 0; p * c.block_size < c.lengths[r]; ++p)
+      table[r * pages + p] = order[r * pages + p];
   }
   const bool narrow = sizeof(Cache) == 1;
   const float key_scale = narrow ? 0.7f : 1.0f, value_scale = narrow ? 1.9f : 1.0f;
@@ -171,8 +172,8 @@ int check_all() {
     std::snprintf(name, sizeof name, "heads %d/%d size %d block %d splits %d window %d cap %g",
                   c.heads, c.kv_heads, c.head_size, c.block_size, c.splits, c.window,
                   double(c.soft_cap));
-    for (double found : {error<BFloat16, BFloat16>(c, generator),
-                         error<BFloat16, Float8E4M3>(c, generator)}) {
+    for (double found :
+         {error<BFloat16, BFloat16>(c, generator), error<BFloat16, Float8E4M3>(c, generator)}) {
       note(found < 6e-3, name, found);
     }
     for (double found :

@@ -32,12 +32,15 @@ def takes_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
 _COMPILED = CompiledOps(operators)
 
 PROVIDERS: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
+    "apply_penalties": (_COMPILED.apply_penalties, takes.takes_apply_penalties),
     "fused_add_rms_norm": (_COMPILED.fused_add_rms_norm, takes.takes_fused_add_rms_norm),
     "gelu_tanh_and_mul": (_COMPILED.gelu_tanh_and_mul, takes.takes_gate),
+    "greedy_sample": (_COMPILED.greedy_sample, takes.takes_logits),
     "linear": (_COMPILED.linear, takes_linear),
     "rms_norm": (_COMPILED.rms_norm, takes.takes_rms_norm),
     "rotary_embedding": (_COMPILED.rotary_embedding, takes.takes_rotary_embedding),
     "rotary_write_kv_cache": (_COMPILED.rotary_write_kv_cache, takes.takes_rotary_write_kv_cache),
+    "sample_tokens": (_COMPILED.sample_tokens, takes.takes_sample_tokens),
     "silu_and_mul": (_COMPILED.silu_and_mul, takes.takes_gate),
     "write_kv_cache": (_COMPILED.write_kv_cache, takes.takes_write_kv_cache),
 }

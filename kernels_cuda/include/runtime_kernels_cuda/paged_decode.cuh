@@ -20,8 +20,8 @@ struct DecodeShape {
   static constexpr bool kNarrow = sizeof(Cache) < sizeof(T);
   static constexpr int kWarps = D <= 128 ? 4 : 2;
   static constexpr int kThreads = kWarps * kWarp;
-  static constexpr int kDepth = 3;                                   // Rounds under way.
-  static constexpr int kTile = kDecodeKeys * D * sizeof(Cache);      // Bytes of keys, or values.
+  static constexpr int kDepth = 3;                               // Rounds under way.
+  static constexpr int kTile = kDecodeKeys * D * sizeof(Cache);  // Bytes of keys, or values.
   static constexpr int kWide = kNarrow ? kDecodeKeys * D * sizeof(T) : 0;  // The same, widened.
   static constexpr int kOfWarp = 2 * (kDepth * kTile + kWide);
   static constexpr int kBytes = kWarps * kOfWarp;
@@ -67,9 +67,7 @@ struct DecodeWarp {
     const int* table = args.block_table + request * args.table_stride;
     const int tiles = static_cast<int>(ceil_div(part.stop - part.start, kDecodeKeys));
     const int own = (tiles - warp + Shape::kWarps - 1) / Shape::kWarps;
-    auto first_key = [&](int n) {
-      return part.start + (n * Shape::kWarps + warp) * kDecodeKeys;
-    };
+    auto first_key = [&](int n) { return part.start + (n * Shape::kWarps + warp) * kDecodeKeys; };
     // Of this lane's key in round n: the first element; -1 behind the last.
     auto find = [&](int n) -> int64_t {
       const int key = first_key(n) + lane % kDecodeKeys;
@@ -163,7 +161,8 @@ struct DecodeWarp {
     for (int i = 0; i < 2 * kDecodeKeys * Shape::kParts / kWarp; ++i) {
       const int index = i * kWarp + lane, of_tile = index % (kDecodeKeys * Shape::kParts);
       const int row = of_tile / Shape::kParts, part = of_tile % Shape::kParts;
-      const auto narrow = load<Vec<uint16_t, 8>>(reinterpret_cast<const uint16_t*>(from) + index * 8);
+      const auto narrow =
+          load<Vec<uint16_t, 8>>(reinterpret_cast<const uint16_t*>(from) + index * 8);
       char* tile = to + (index == of_tile ? 0 : Shape::kWide);
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
@@ -217,7 +216,8 @@ __device__ __forceinline__ void merge_parts(const PagedDecodeArgs& args, const f
       const int part = i * kWarp + lane;
       of_lane[i] = make_float2(-INFINITY, 0.0f);
       if (part < parts) {
-        of_lane[i] = __ldcg(reinterpret_cast<const float2*>(left + part * of_part + totals_at) + row);
+        of_lane[i] =
+            __ldcg(reinterpret_cast<const float2*>(left + part * of_part + totals_at) + row);
       }
       largest = fmaxf(largest, of_lane[i].x);
     }
@@ -273,8 +273,8 @@ __global__ void __launch_bounds__(DecodeShape<T, Cache, D>::kThreads)
   const int kv_head = blockIdx.y / tiles, group = args.heads / args.kv_heads;
   const int first_row = blockIdx.y % tiles * kDecodeRows;
   const int first_head = kv_head * group + first_row, heads = min(group - first_row, kDecodeRows);
-  const DecodePart part = decode_part_of(args.seq_lens[request], args.window, args.splits,
-                                         args.least_keys, blockIdx.z);
+  const DecodePart part =
+      decode_part_of(args.seq_lens[request], args.window, args.splits, args.least_keys, blockIdx.z);
   if (static_cast<int>(blockIdx.z) >= part.parts) return;
   float key_scale = 1.0f, value_scale = 1.0f;
   if constexpr (Shape::kNarrow) {
@@ -295,8 +295,8 @@ __global__ void __launch_bounds__(DecodeShape<T, Cache, D>::kThreads)
 
   T* out = static_cast<T*>(args.out) + (int64_t{request} * args.heads + first_head) * size;
   const int64_t place = int64_t{request} * gridDim.y + blockIdx.y, of_part = decode_part(args);
-  float* left = part.parts == 1 ? nullptr
-                                : args.workspace + (place * args.splits + blockIdx.z) * of_part;
+  float* left =
+      part.parts == 1 ? nullptr : args.workspace + (place * args.splits + blockIdx.z) * of_part;
   for (int at = threadIdx.x; at < heads * size; at += Shape::kThreads) {
     const int row = at / size, column = at % size;
     float largest = -INFINITY, total = 0.0f, sum = 0.0f;

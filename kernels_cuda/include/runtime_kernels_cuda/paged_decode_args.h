@@ -14,17 +14,17 @@ constexpr int kDecodeSplits = 64;  // Most parts of a request.
 constexpr int kDecodeHeadSize = 256;
 
 struct PagedDecodeArgs {
-  DType dtype;            // bfloat16 or float16
-  DType cache_dtype;      // dtype, or float8, for which there are scales
-  const void* query;      // [requests, heads, head_size], heads contiguous
-  int64_t query_stride;   // From request to request.
-  const void* kv_cache;   // [2, blocks, block_size, kv_heads, head_size]
-  const int* block_table;  // [requests, ...]
-  int64_t table_stride;    // From request to request.
-  const int* seq_lens;     // [requests]: keys of each, its token's own among them
-  void* out;               // [requests, heads, head_size]
-  float* workspace;        // decode_workspace() numbers; null where splits is 1
-  int* counters;           // decode_counters() zeros, which are zeros afterwards; null as well
+  DType dtype;               // bfloat16 or float16
+  DType cache_dtype;         // dtype, or float8, for which there are scales
+  const void* query;         // [requests, heads, head_size], heads contiguous
+  int64_t query_stride;      // From request to request.
+  const void* kv_cache;      // [2, blocks, block_size, kv_heads, head_size]
+  const int* block_table;    // [requests, ...]
+  int64_t table_stride;      // From request to request.
+  const int* seq_lens;       // [requests]: keys of each, its token's own among them
+  void* out;                 // [requests, heads, head_size]
+  float* workspace;          // decode_workspace() numbers; null where splits is 1
+  int* counters;             // decode_counters() zeros, which are zeros afterwards; null as well
   const float* key_scale;    // one number, by which float8 keys are multiplied; null otherwise
   const float* value_scale;  // the same of values
   int64_t requests, blocks;

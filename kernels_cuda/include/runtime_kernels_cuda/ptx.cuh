@@ -9,6 +9,8 @@
 
 namespace runtime_kernels_cuda {
 
+constexpr float kLog2E = 1.4426950408889634f;
+
 // Memory of a block whose size its launch says, at a multiple of 16 bytes.
 __device__ __forceinline__ char* dynamic_shared() {
   extern __shared__ uint4 dynamic_memory[];

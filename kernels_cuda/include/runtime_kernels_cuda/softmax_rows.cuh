@@ -8,7 +8,7 @@
 
 namespace runtime_kernels_cuda {
 
-constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kLn2 = 0.6931471805599453f;
 
 template <typename T>
 __device__ __forceinline__ uint32_t pack(float low, float high) {

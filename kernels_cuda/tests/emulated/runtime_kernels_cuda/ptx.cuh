@@ -9,6 +9,8 @@
 
 namespace runtime_kernels_cuda {
 
+constexpr float kLog2E = 1.4426950408889634f;
+
 inline char* dynamic_shared() { return reinterpret_cast<char*>(emulated::current().shared.data()); }
 
 inline float fast_exp2(float x) { return std::exp2(x); }
