@@ -197,7 +197,7 @@ struct DrawRow {
     int limit = kBins;  // The bin of top-k's least.
     float total = of_bin(masses, kBins - 1);
     if (top_k > 0) {
-      limit = first_bin(counts >= top_k);
+      limit = first_bin(counts >= static_cast<unsigned long long>(top_k));
       if (limit < kBins) {
         if (static_cast<int>(threadIdx.x) == limit) shared.found = top_k - (counts - own_count);
         list(limit);

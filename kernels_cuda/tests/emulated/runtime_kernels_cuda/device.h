@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -54,11 +55,12 @@ struct Meeting {
 };
 
 struct Thread {
-  ucontext_t context;
+  ucontext_t start;
+  jmp_buf place;  // Where it goes on: jumps are quicker than changes of contexts.
   std::unique_ptr<char[]> stack;
   uint3 index;
   int lane, warp;
-  bool ended = false;
+  bool started = false, ended = false;
 };
 
 struct Warp {
@@ -75,10 +77,19 @@ struct Block {
   Meeting meeting;
   std::vector<uint4> shared;
   std::function<void()> work;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   Thread* now = nullptr;
 
-  void yield() { swapcontext(&now->context, &scheduler); }
+  void yield() {
+    if (_setjmp(now->place) == 0) _longjmp(scheduler, 1);
+  }
+  void resume(Thread& thread) {
+    now = &thread;
+    if (_setjmp(scheduler) != 0) return;
+    if (thread.started) _longjmp(thread.place, 1);
+    thread.started = true;
+    setcontext(&thread.start);
+  }
   void meet(Meeting& meeting) {
     const unsigned round = meeting.round;
     ++meeting.arrived;
@@ -103,7 +114,7 @@ inline void begin_thread() {
     --meeting->expected;
     if (meeting->arrived > 0) meeting->close_if_full();
   }
-  swapcontext(&self.context, &block.scheduler);
+  _longjmp(block.scheduler, 1);
 }
 
 inline void Block::run() {
@@ -118,20 +129,19 @@ inline void Block::run() {
     thread.index = uint3{static_cast<unsigned>(i), 0, 0};
     thread.lane = i % kLanes;
     thread.warp = i / kLanes;
-    thread.ended = false;
+    thread.started = thread.ended = false;
     ++warps[thread.warp].meeting.expected;
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStack;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, begin_thread, 0);
+    getcontext(&thread.start);
+    thread.start.uc_stack.ss_sp = thread.stack.get();
+    thread.start.uc_stack.ss_size = kStack;
+    thread.start.uc_link = nullptr;
+    makecontext(&thread.start, begin_thread, 0);
   }
   for (int left = count; left > 0;) {
     left = 0;
     for (Thread& thread : threads) {
       if (thread.ended) continue;
-      now = &thread;
-      swapcontext(&scheduler, &thread.context);
+      resume(thread);
       left += !thread.ended;
     }
   }
