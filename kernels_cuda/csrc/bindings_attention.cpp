@@ -44,14 +44,8 @@ void bound_paged_decode(Tensor query, Tensor kv_cache, Tensor block_table, Tenso
   check_attended(kv_cache, query);
   const bool narrow = kv_cache.scalar_type() == ScalarType::Float8_e4m3fn;
   if (!narrow) check_type(kv_cache, "kv_cache", query.scalar_type());
-  STD_TORCH_CHECK(k_scale.has_value() == narrow && v_scale.has_value() == narrow,
-                  "k_scale and v_scale are given with a float8_e4m3fn kv_cache and with no other");
-  if (narrow) {
-    check_vector(*k_scale, "k_scale", ScalarType::Float, 1, query);
-    check_vector(*v_scale, "v_scale", ScalarType::Float, 1, query);
-    args.key_scale = static_cast<const float*>(k_scale->const_data_ptr());
-    args.value_scale = static_cast<const float*>(v_scale->const_data_ptr());
-  }
+  args.key_scale = scale_of(k_scale, "k_scale", narrow, query);
+  args.value_scale = scale_of(v_scale, "v_scale", narrow, query);
   args.cache_dtype = narrow ? DType::kFloat8E4M3 : args.dtype;
   args.block_table = table_of(block_table, "block_table", 2, query);
   args.seq_lens = table_of(seq_lens, "seq_lens", 1, query);

@@ -90,8 +90,8 @@ double error(const Case& c, std::mt19937& generator) {
   args.block_table = table.data();
   args.table_stride = pages;
   args.seq_lens = c.lengths.data();
-  args.key_scale = &key_scale;
-  args.value_scale = &value_scale;
+  args.key_scale = narrow ? &key_scale : nullptr;
+  args.value_scale = narrow ? &value_scale : nullptr;
   args.requests = requests;
   args.blocks = blocks;
   args.block_size = c.block_size;

@@ -83,6 +83,8 @@ class HopperBackend(AttentionBackend):
         major, minor = torch.cuda.get_device_capability()
         if major != CAPABILITY:
             reasons.append(f"compute capability {major}.{minor} is not {CAPABILITY}.0")
+        if spec.kv_cache_dtype != spec.dtype:
+            reasons.append(f"prompts need a KV cache of {spec.dtype}")
         if spec.head_size not in (64, 128):
             reasons.append(f"head size {spec.head_size} is neither 64 nor 128")
         if spec.block_size < MIN_BLOCK or spec.block_size & (spec.block_size - 1):

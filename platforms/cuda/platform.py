@@ -124,6 +124,7 @@ class CudaPlatform(Platform):
         """Three float types, graphs, streams and page-locked memory."""
         return PlatformCapabilities(
             dtypes=("bfloat16", "float16", "float32"),
+            kv_cache_dtypes=("auto", "float8_e4m3fn"),
             pinned_memory=True,
             streams=True,
             graph_capture=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cached_property
 
 import torch
@@ -9,8 +10,12 @@ import torch
 from runtime.core.attention.interface import AttentionSpec
 from runtime.platforms.cuda.attention import CudaAttention, CudaBackend, CudaMetadataBuilder
 from runtime.platforms.cuda.kernels import operators, why_missing
+from runtime.platforms.cuda.ops import FLOAT8
 from runtime.platforms.shared.takes import HALVES
 from runtime.platforms.triton.attention import TritonMetadata
+
+FLOAT8_CAPABILITY = (8, 9)
+"""Of the first devices that convert it."""
 
 MAX_HEAD_SIZE = 256
 MAX_SPLITS = 64
@@ -93,8 +98,8 @@ def reasons_against_decodes(spec: AttentionSpec) -> list[str]:
     reasons = []
     if spec.dtype not in HALVES:
         reasons.append(f"dtype {spec.dtype} is not bfloat16 or float16")
-    if spec.kv_cache_dtype != spec.dtype:
-        reasons.append(f"the KV cache is {spec.kv_cache_dtype}, not {spec.dtype}")
+    if spec.kv_cache_dtype not in (spec.dtype, FLOAT8):
+        reasons.append(f"the KV cache is {spec.kv_cache_dtype}, not {spec.dtype} or {FLOAT8}")
     if spec.head_size % 16 or spec.head_size > MAX_HEAD_SIZE:
         reasons.append(f"head size {spec.head_size} is no multiple of 16 up to {MAX_HEAD_SIZE}")
     return reasons
@@ -110,4 +115,10 @@ class SplitKvBackend(CudaBackend):
     @classmethod
     def reasons_against(cls, spec: AttentionSpec) -> list[str]:
         """Those against the kernels for prompts, and against the one for decodes."""
-        return list(dict.fromkeys([*super().reasons_against(spec), *reasons_against_decodes(spec)]))
+        own = reasons_against_decodes(spec)
+        if spec.kv_cache_dtype == FLOAT8:
+            # Prompts' kernels read it as well.
+            spec = dataclasses.replace(spec, kv_cache_dtype=spec.dtype)
+            if why_missing() is None and torch.cuda.get_device_capability() < FLOAT8_CAPABILITY:
+                own.append(f"{FLOAT8} needs compute capability 8.9")
+        return list(dict.fromkeys([*super().reasons_against(spec), *own]))

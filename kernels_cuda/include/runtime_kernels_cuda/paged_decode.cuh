@@ -278,8 +278,8 @@ __global__ void __launch_bounds__(DecodeShape<T, Cache, D>::kThreads)
   if (static_cast<int>(blockIdx.z) >= part.parts) return;
   float key_scale = 1.0f, value_scale = 1.0f;
   if constexpr (Shape::kNarrow) {
-    key_scale = *args.key_scale;
-    value_scale = *args.value_scale;
+    if (args.key_scale != nullptr) key_scale = *args.key_scale;
+    if (args.value_scale != nullptr) value_scale = *args.value_scale;
   }
   const ScoreScale scale(args.scale * key_scale, args.soft_cap);
   const int warp = threadIdx.x / kWarp, size = args.head_size;

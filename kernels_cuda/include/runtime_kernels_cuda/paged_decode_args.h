@@ -15,7 +15,7 @@ constexpr int kDecodeHeadSize = 256;
 
 struct PagedDecodeArgs {
   DType dtype;               // bfloat16 or float16
-  DType cache_dtype;         // dtype, or float8, for which there are scales
+  DType cache_dtype;         // dtype, or float8, for which there may be scales
   const void* query;         // [requests, heads, head_size], heads contiguous
   int64_t query_stride;      // From request to request.
   const void* kv_cache;      // [2, blocks, block_size, kv_heads, head_size]
@@ -25,7 +25,7 @@ struct PagedDecodeArgs {
   void* out;                 // [requests, heads, head_size]
   float* workspace;          // decode_workspace() numbers; null where splits is 1
   int* counters;             // decode_counters() zeros, which are zeros afterwards; null as well
-  const float* key_scale;    // one number, by which float8 keys are multiplied; null otherwise
+  const float* key_scale;    // one number, by which float8 keys are multiplied; null: 1
   const float* value_scale;  // the same of values
   int64_t requests, blocks;
   int block_size, heads, kv_heads, head_size;

@@ -105,9 +105,9 @@ BAD = [
     ("write_kv_cache", "kv_cache", lambda: zeros(2, 4, 2, 2, 16, dtype=F32), "kv_cache must have"),
     (
         "write_kv_cache",
-        "kv_cache",
-        lambda: zeros(2, 4, 2, 2, 16).to(torch.float8_e4m3fn),
-        "k_scale and v_scale are given with a float8_e4m3fn kv_cache",
+        "k_scale",
+        lambda: zeros(1, dtype=F32),
+        "k_scale is given, but kv_cache is not float8_e4m3fn",
     ),
     (
         "write_kv_cache",

@@ -69,7 +69,7 @@ def prompts(*lengths):
     return [torch.randint(3, 1000, (length,)).tolist() for length in lengths]
 
 
-def check(llm, model, requests):
+def check(llm, model, requests, rms=RMS, worst=WORST):
     """Compare the likeliest tokens of each position with the reference, given the same tokens."""
     params = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True, logprobs=20)
     outputs = llm.generate([{"prompt_token_ids": r} for r in requests], params, use_tqdm=False)
@@ -86,8 +86,8 @@ def check(llm, model, requests):
             values = torch.tensor([one.logprob for one in found.values()])
             deviations.append(values - row[places])
     deviation = torch.cat(deviations) / torch.stack(spread).mean()
-    assert deviation.square().mean().sqrt() < RMS
-    assert deviation.abs().max() < WORST
+    assert deviation.square().mean().sqrt() < rms
+    assert deviation.abs().max() < worst
     return outputs
 
 
@@ -114,3 +114,12 @@ def test_preempted(checkpoint, load, eager):
     )
     check(llm, checkpoint[1], prompts(200, 200, 200, 200))
     assert llm.engine.core.scheduler.stats.num_preemptions > 0, "nothing was preempted"
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_float8_cache(checkpoint, load, eager):
+    """Keys and values keep four bits each, which is 0.04 of them at a rounding."""
+    llm = load(kv_cache_dtype="fp8", enforce_eager=eager)
+    requests = prompts(1, 300, 40, 600)
+    check(llm, checkpoint[1], requests, rms=0.1, worst=0.5)
+    check(llm, checkpoint[1], requests, rms=0.1, worst=0.5)

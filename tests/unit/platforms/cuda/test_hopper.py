@@ -32,7 +32,7 @@ def device(monkeypatch):
         ("head_size", 80, "head size 80 is neither 64 nor 128"),
         ("block_size", 4, "block size 4 is no power of two from 8 on"),
         ("block_size", 24, "block size 24 is no power of two from 8 on"),
-        ("kv_cache_dtype", torch.int8, "the KV cache is torch.int8, not torch.bfloat16"),
+        ("kv_cache_dtype", torch.int8, "prompts need a KV cache of torch.bfloat16"),
     ],
 )
 def test_layers_that_it_does_not_compute(field, value, reason):

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from runtime.core.testing.batches import Layer
-from runtime.platforms.cuda import attention, split_kv
+from runtime.platforms.cuda import attention, hopper, split_kv
+from runtime.platforms.cuda.hopper import HopperBackend
 from runtime.platforms.triton import attention as triton_attention
 
 GOOD = dataclasses.replace(Layer(32, 8, 128, dtype="bfloat16").spec, block_size=16)
@@ -15,7 +16,7 @@ GOOD = dataclasses.replace(Layer(32, 8, 128, dtype="bfloat16").spec, block_size=
 @pytest.fixture
 def kernels(monkeypatch):
     """All kernels are there."""
-    for module in (split_kv, triton_attention):
+    for module in (split_kv, hopper, triton_attention):
         monkeypatch.setattr(module, "why_missing", lambda: None)
     monkeypatch.setattr(attention.torch.backends.cudnn, "is_available", lambda: True)
 
@@ -26,13 +27,23 @@ def kernels(monkeypatch):
     [
         ("dtype", torch.float32, "dtype torch.float32 is not bfloat16 or float16"),
         ("head_size", 72, "head size 72 is no multiple of 16 up to 256"),
-        ("kv_cache_dtype", torch.int8, "the KV cache is torch.int8, not torch.bfloat16"),
+        ("kv_cache_dtype", torch.int8, "the KV cache is torch.int8, not torch.bfloat16 or"),
     ],
 )
 def test_layers_that_it_does_not_compute(field, value, reason):
     assert split_kv.SplitKvBackend.reasons_against(GOOD) == []
     spec = dataclasses.replace(GOOD, **{field: value})
-    assert split_kv.SplitKvBackend.reasons_against(spec).count(reason) == 1
+    assert sum(reason in r for r in split_kv.SplitKvBackend.reasons_against(spec)) >= 1
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(("capability", "served"), [((8, 0), False), ((8, 9), True)])
+def test_a_float8_cache_needs_a_device_that_converts_it(monkeypatch, capability, served):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    spec = dataclasses.replace(GOOD, kv_cache_dtype=torch.float8_e4m3fn)
+    reasons = split_kv.SplitKvBackend.reasons_against(spec)
+    assert reasons == ([] if served else ["torch.float8_e4m3fn needs compute capability 8.9"])
+    assert HopperBackend.reasons_against(spec), "its prompts' kernel reads no float8"
 
 
 @pytest.mark.parametrize("kv_heads", [1, 8, 600])
