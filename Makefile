@@ -38,11 +38,16 @@ test-cuda: ## Pass the tests that need an NVIDIA GPU, with python3's own package
 	PYTHONPATH="$(CURDIR):$$PYTHONPATH" python3 -m runtime conformance --platform cuda
 
 # The kernels' own test program, which needs no torch: here, and for ARM64 under an emulator.
-KERNEL_TEST = $(BIN)/cmake -S kernels_cpu/tests -B $(1) $(2) >/dev/null && \
+KERNEL_TEST = $(BIN)/cmake -S $(or $(3),kernels_cpu)/tests -B $(1) $(2) >/dev/null && \
   $(BIN)/cmake --build $(1) --parallel 2 && $(BIN)/ctest --test-dir $(1) --output-on-failure
 
-test-kernels: .venv/tested ## Run the CPU kernels' own tests
+test-kernels: .venv/tested ## Run the kernels' own tests (those of CUDA on the host, where nvcc is)
 	$(call KERNEL_TEST,build/kernel-tests,)
+	@if command -v nvcc >/dev/null; then \
+	  $(call KERNEL_TEST,build/cuda-kernel-tests,,kernels_cuda); \
+	else \
+	  echo "make: no nvcc: the CUDA kernels' tests are left out" >&2; \
+	fi
 
 test-arm: .venv/tested ## Run them for ARM64 (needs g++-aarch64-linux-gnu and qemu-user-static)
 	@command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null || { \
