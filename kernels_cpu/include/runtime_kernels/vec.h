@@ -82,14 +82,6 @@ inline Vec tanh(Vec x) {
 template <int kPlace>
 struct Place {};
 
-inline float highest(Vec x) {
-  float v[Vec::kWidth];
-  x.store(v);
-  float most = v[0];
-  for (int i = 1; i < Vec::kWidth; ++i) most = v[i] > most ? v[i] : most;
-  return most;
-}
-
 // Products of two rows' elements, summed in float32: what linear() is made of.
 template <class T>
 struct Dot {

@@ -41,7 +41,13 @@ struct Vec {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }
+  // Whole numbers within a byte.
+  inline void store(int8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+  }
   inline float sum() const { return _mm512_reduce_add_ps(v); }
+  // For numbers.
+  inline float highest() const { return _mm512_reduce_max_ps(v); }
 };
 
 inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }

@@ -35,6 +35,8 @@ inline float to_float(f16 x) {
 
 // Round to nearest, ties to even.
 inline void from_float(float x, float* out) { *out = x; }
+// Whole numbers within a byte.
+inline void from_float(float x, int8_t* out) { *out = static_cast<int8_t>(x); }
 inline void from_float(float x, bf16* out) {
   const uint32_t bits = to_bits(x);
   if (x != x) {
@@ -83,6 +85,12 @@ struct Vec {
   }
   inline float sum() const {
     return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+  }
+  // For numbers.
+  inline float highest() const {
+    float most = v[0];
+    for (int i = 1; i < kWidth; ++i) most = v[i] > most ? v[i] : most;
+    return most;
   }
 };
 

@@ -44,7 +44,16 @@ struct Vec {
   inline void store(f16* p) const {
     vst1_u16(reinterpret_cast<uint16_t*>(p), vreinterpret_u16_f16(vcvt_f16_f32(v)));
   }
+  // Whole numbers within a byte.
+  inline void store(int8_t* p) const {
+    const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(v));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
+    const int32_t bits = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
+    std::memcpy(p, &bits, sizeof bits);
+  }
   inline float sum() const { return vaddvq_f32(v); }
+  // For numbers.
+  inline float highest() const { return vmaxvq_f32(v); }
 };
 
 inline Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }

@@ -42,7 +42,7 @@ inline float update_softmax(float* logits, Visible seen, float soft_cap, float* 
   for (int64_t i = seen.high; i < kTile; ++i) logits[i] = kNever;
   Vec top = Vec::set1(*most);
   for (int64_t i = 0; i < kTile; i += Vec::kWidth) top = max(top, Vec::load(logits + i));
-  const float now = highest(top);
+  const float now = top.highest();
   const Vec shift = Vec::set1(now);
   Vec weights = zero();
   for (int64_t i = 0; i < kTile; i += Vec::kWidth) {
