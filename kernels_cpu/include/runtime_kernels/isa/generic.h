@@ -132,5 +132,16 @@ inline Vec exp2_whole(Vec a) {
     return from_bits(static_cast<uint32_t>(whole + 127) << 23);
   });
 }
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return a * exp2_whole(max(n, Vec::set1(-127.0f))); }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[Vec::kWidth]) {
+  float lanes[Vec::kWidth][Vec::kWidth], turned[Vec::kWidth][Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i].store(lanes[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    for (int j = 0; j < Vec::kWidth; ++j) turned[j][i] = lanes[i][j];
+  }
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i] = Vec::load(turned[i]);
+}
 
 }  // namespace runtime_kernels::RUNTIME_ISA

@@ -77,5 +77,16 @@ inline Vec exp2_whole(Vec a) {
   const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(a.v), vdupq_n_s32(127));
   return {vreinterpretq_f32_s32(vshlq_n_s32(biased, 23))};
 }
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return a * exp2_whole(max(n, Vec::set1(-127.0f))); }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[Vec::kWidth]) {
+  float lanes[Vec::kWidth][Vec::kWidth], turned[Vec::kWidth][Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i].store(lanes[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    for (int j = 0; j < Vec::kWidth; ++j) turned[j][i] = lanes[i][j];
+  }
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i] = Vec::load(turned[i]);
+}
 
 }  // namespace runtime_kernels::RUNTIME_ISA
