@@ -140,7 +140,7 @@ def test_there_are_examples_in_each_of_the_four_guides(pages):
 
 def test_the_packages_are_found_and_the_example_of_hooks_does_the_same(workplace):
     listing = workplace.run("-m", "runtime", "plugins").stdout
-    for name in ("acme ", "acme-models ", "acme-hardware "):
+    for name in ("acme ", "acme-models ", "acme-hardware ", "web "):
         assert re.search(rf"_plugins +{name}.*(selected|available)", listing), listing
     (points,) = workplace.folder.glob("acme-runtime/*.dist-info/entry_points.txt")
     plain = points.read_text()

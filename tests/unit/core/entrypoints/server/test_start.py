@@ -9,7 +9,7 @@ import pytest
 from runtime.core.config.args import EngineArgs
 from runtime.core.engine.outputs import CompletionOutput, RequestOutput
 from runtime.core.entrypoints.server.args import ServerArgs
-from runtime.core.entrypoints.server.launch import check
+from runtime.core.entrypoints.server.checks import check
 from runtime.core.entrypoints.server.listener import Listener
 from runtime.core.entrypoints.server.request_log import RequestLog
 from runtime.core.entrypoints.server.start_up_log import changed
@@ -21,6 +21,7 @@ def test_an_address_is_taken_and_refuses_until_somebody_listens():
     listener = Listener(ServerArgs(host="127.0.0.1", port=0))
     try:
         assert listener.url == f"http://127.0.0.1:{listener.port}"
+        assert listener.socket.proto == socket.IPPROTO_TCP
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", listener.port))
     finally:
