@@ -37,6 +37,7 @@ from runtime.core.entrypoints.server.protocol.chat import (
     ChatLogprobs,
 )
 from runtime.core.entrypoints.server.usage import UsageCounter, usage_of
+from runtime.core.pooling.config import check_generates
 from runtime.core.sampling.params import OutputKind, SamplingParams
 
 router = APIRouter(route_class=JsonRoute, tags=["generation"])
@@ -121,6 +122,8 @@ class ChatJob:
             EngineDeadError: the engine has died.
         """
         context.check_model(body.model)
+        # Before the template is looked for: a model that pools has none.
+        check_generates(context.engine.config.model)
         body.check()
         form = chat_form(body, context)
         params = sampling_params(body, context, form)

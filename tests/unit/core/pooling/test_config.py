@@ -62,6 +62,12 @@ def test_what_cannot_generate_pools(resolved):
         resolved("LlamaModel", runner="generate")
 
 
+def test_a_decoder_that_sees_what_follows_is_refused(resolved):
+    with pytest.raises(ConfigError, match="attends in both directions"):
+        resolved("LlamaModel", hf={"is_causal": False})
+    assert resolved("LlamaModel", hf={"is_causal": True}).type is PoolingType.LAST
+
+
 def test_the_user_has_the_last_word(resolved):
     own = {"pooling_type": "last", "normalize": True}
     config = resolved("BertModel", FILES, pooler_config=own)

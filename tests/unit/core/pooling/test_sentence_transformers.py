@@ -81,6 +81,13 @@ def test_the_limit_that_newer_versions_keep_with_the_tokenizer(directory):
     assert (found.max_seq_length, found.lower_case) == (77, False)
 
 
+@pytest.mark.parametrize(("name", "told"), [("query", True), (None, False)])
+def test_a_prompt_that_the_library_would_add_is_told_of(directory, caplog, name, told):
+    files = {"config_sentence_transformers": {"default_prompt_name": name, "prompts": {}}}
+    read_sentence_transformers(directory({"pooling_mode": "mean"}, **files))
+    assert ("default_prompt_name is 'query'" in caplog.text) == told
+
+
 def test_other_directories_have_no_description(tmp_path, directory):
     assert read_sentence_transformers(tmp_path) is None
     assert read_sentence_transformers(directory(None, ("Transformer",))) is None
