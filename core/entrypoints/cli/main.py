@@ -13,6 +13,7 @@ from runtime.core.entrypoints.cli import (
     bench,
     chat,
     collect_env,
+    complete,
     conformance,
     generate,
     new,
@@ -26,7 +27,7 @@ from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (serve, generate, chat, bench, plugins, ops, conformance, collect_env, new)
+COMMANDS = (serve, generate, chat, complete, bench, plugins, ops, conformance, collect_env, new)
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 
