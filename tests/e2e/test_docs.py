@@ -177,10 +177,18 @@ def test_the_examples_of_the_readme_work(model_folder):
     Workplace(model_folder, {}).check(page)
 
 
+@pytest.mark.weights
+def test_the_examples_of_embeddings_work(tmp_path, minilm_path):
+    (tmp_path / minilm_path.name).symlink_to(minilm_path)
+    page = read((DOCS / "embeddings.md").read_text())
+    assert page.script
+    Workplace(tmp_path, {}).check(page)
+
+
 def test_every_page_is_checked():
     others = {"seams", "support", "bench", "peers", "peers-results"}
     # Their examples need a model with weights, or no script at all.
-    others |= {"structured-output", "tool-calls"}
+    others |= {"embeddings", "structured-output", "tool-calls"}
     assert {path.stem for path in DOCS.glob("*.md")} - others == set(GUIDES)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_origin, get_type_hints
 
 from runtime.core.config.args import EngineArgs
@@ -33,11 +33,21 @@ def add_engine_flags(parser: argparse.ArgumentParser, *, explicit: bool = False)
 
 
 def add_fields(
-    parser: argparse.ArgumentParser, cls: type[Any], groups: Groups, *, explicit: bool = False
+    parser: argparse.ArgumentParser,
+    cls: type[Any],
+    groups: Groups,
+    *,
+    explicit: bool = False,
+    names: Collection[str] | None = None,
 ) -> None:
-    """Add a flag for every field of a dataclass; ``groups`` gains those that it lacks."""
+    """Add a flag for every field of a dataclass, or for those of these names.
+
+    ``groups`` gains the groups that it lacks.
+    """
     hints = hints_of(cls)
     for field in flag_fields(cls):
+        if names is not None and field.name not in names:
+            continue
         name = field.metadata["group"]
         if name not in groups:
             groups[name] = parser.add_argument_group(name)

@@ -19,6 +19,7 @@ from runtime.core.entrypoints.cli import (
     new,
     ops,
     plugins,
+    run_batch,
     serve,
 )
 from runtime.core.errors import RuntimeUserError
@@ -27,7 +28,10 @@ from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (serve, generate, chat, complete, bench, plugins, ops, conformance, collect_env, new)
+COMMANDS = (
+    *(serve, generate, chat, complete, run_batch, bench),
+    *(plugins, ops, conformance, collect_env, new),
+)
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 

@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from runtime.core.entrypoints.server import chat, completions, embeddings, models, monitoring
+from runtime.core.entrypoints.server.anthropic import messages
 from runtime.core.entrypoints.server.api_keys import ApiKeys, api_keys
 from runtime.core.entrypoints.server.body_limit import BodyLimit
 from runtime.core.entrypoints.server.context import ServerContext
@@ -61,4 +62,5 @@ def _add_middleware(
 
 
 def _own_routers() -> list[APIRouter]:
-    return [completions.router, chat.router, embeddings.router, models.router, monitoring.router]
+    own = (completions, chat, embeddings, messages, models, monitoring)
+    return [module.router for module in own]

@@ -37,6 +37,7 @@ from runtime.core.entrypoints.server.protocol.chat import (
     ChatLogprobs,
 )
 from runtime.core.entrypoints.server.usage import UsageCounter, usage_of
+from runtime.core.pooling.config import check_generates
 from runtime.core.sampling.params import OutputKind, SamplingParams
 
 router = APIRouter(route_class=JsonRoute, tags=["generation"])
@@ -75,6 +76,18 @@ def sampling_params(
     return body.sampling_params(context.generation_defaults, **given)
 
 
+async def conversation_prompt(
+    body: ChatCompletionRequest, context: ServerContext, *, tools: bool
+) -> ChatPrompt:
+    """The prompt of a request; ``tools`` tells the template of its tools.
+
+    Raises:
+        RequestError: a message is refused by us or by the template, or there is no template.
+    """
+    effort = {"reasoning_effort": body.reasoning_effort} if body.reasoning_effort else None
+    return await chat_prompt(body, context, tools=tools, variables=effort)
+
+
 class ChatJob:
     """One request on its way, and what its answer is made of."""
 
@@ -109,11 +122,12 @@ class ChatJob:
             EngineDeadError: the engine has died.
         """
         context.check_model(body.model)
+        # Before the template is looked for: a model that pools has none.
+        check_generates(context.engine.config.model)
         body.check()
         form = chat_form(body, context)
         params = sampling_params(body, context, form)
-        effort = {"reasoning_effort": body.reasoning_effort} if body.reasoning_effort else None
-        prompt = await chat_prompt(body, context, tools=form.template_tools, variables=effort)
+        prompt = await conversation_prompt(body, context, tools=form.template_tools)
         job = cls(body, context, form, prompt)
         job.generation = await Generation.begin(
             context.engine, job.id, [prompt.as_prompt(body.cache_salt)], params
@@ -165,7 +179,7 @@ class ChatJob:
                 if one.index in ended:
                     continue
                 if one.index not in readers:
-                    readers[one.index] = self._reader()
+                    readers[one.index] = self.reader()
                     yield self._chunk(self._first_choice(one), **usage)
                 if one.finish_reason is not None:
                     ended.add(one.index)
@@ -214,7 +228,7 @@ class ChatJob:
         return choice
 
     def _choice(self, one: CompletionOutput) -> ChatChoice:
-        reader = self._reader()
+        reader = self.reader()
         message = whole_message(reader, one.text, self._context.args.response_role)
         if self._echo:
             message.content = self._echo + (message.content or "")
@@ -229,7 +243,8 @@ class ChatJob:
             choice.token_ids = one.token_ids
         return choice
 
-    def _reader(self) -> AnswerReader:
+    def reader(self) -> AnswerReader:
+        """A reader of one answer."""
         return AnswerReader(
             reasoning_parser(self._body, self._context, self._prompt.text, self._form),
             self._form.tool_parser,

@@ -21,7 +21,10 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
+from runtime.core.entrypoints.server.anthropic.errors import anthropic_error, is_anthropic
+from runtime.core.entrypoints.server.paths import route_path
 from runtime.core.errors import EngineDeadError, RequestError
 from runtime.plugins.records import one_line
 
@@ -40,6 +43,29 @@ _TYPES = {
     500: "InternalServerError",
     503: "ServiceUnavailableError",
 }
+
+
+class ErrorAnswer(Response):
+    """An answer that is an error, in the form of the API that was asked."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._error = error_body(status, message, param)
+        content = msgspec.json.encode(self._error)
+        super().__init__(content, status, dict(headers or {}), "application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        if is_anthropic(route_path(scope)):
+            body = anthropic_error(self.status_code, self._error["error"]["message"])
+            self.body = msgspec.json.encode(body)
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
 
 
 class ApiError(Exception):
@@ -69,12 +95,7 @@ def error_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An answer that is an error."""
-    return Response(
-        msgspec.json.encode(error_body(status, message, param)),
-        status,
-        dict(headers or {}),
-        "application/json",
-    )
+    return ErrorAnswer(status, message, param, headers)
 
 
 def response_of(error: Exception) -> Response:
@@ -110,7 +131,7 @@ def summary(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {said}", None
     if isinstance(cause, RequestError):
-        return said, cause.param or field
+        return (said, cause.param) if cause.param else (f"{field or place[0]}: {said}", field)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     value = "" if first["type"] == "missing" else f", not {first.get('input')!r:.100}"
     return f"{field or place[0]}: {said}{value}{more}", field

@@ -73,7 +73,12 @@ def _check_content_type(given: str | None) -> None:
         )
 
 
-def responses(model: type[ResponseModel], *, stream: bool = False) -> dict[int | str, Any]:
+def responses(
+    model: type[ResponseModel],
+    *,
+    stream: bool = False,
+    error: type[ResponseModel] = ErrorResponse,
+) -> dict[int | str, Any]:
     """What a route answers, for ``/openapi.json``."""
     success: dict[str, Any] = {"model": model}
     if stream:
@@ -89,6 +94,6 @@ def responses(model: type[ResponseModel], *, stream: bool = False) -> dict[int |
         503: "The server is shutting down, or its engine has ended",
     }
     errors: dict[int | str, Any] = {
-        status: {"model": ErrorResponse, "description": text} for status, text in refusals.items()
+        status: {"model": error, "description": text} for status, text in refusals.items()
     }
     return {200: success, **errors}
