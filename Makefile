@@ -10,6 +10,7 @@ RUNTIME_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/runtime
 BIN := .venv/bin
 KERNELS := $(shell find kernels_cpu cmake -type f 2>/dev/null)
 SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
+MINILM := $(RUNTIME_CACHE)/all-MiniLM-L6-v2
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
@@ -26,7 +27,7 @@ demo: .venv/kernels $(SMOLLM2) ## Set up, fetch a small model and generate text 
 
 kernels: .venv/kernels ## Build the kernels of the CPU platform and install them
 
-weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
+weights: $(SMOLLM2) $(MINILM) ## Fetch the small models that the demo and the tests use
 
 test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
@@ -131,3 +132,6 @@ clean: ## Remove the environment and build products
 
 $(SMOLLM2): | .venv/bin/python
 	$(BIN)/python scripts/fetch_smollm2.py $@
+
+$(MINILM): | .venv/bin/python
+	$(BIN)/python scripts/fetch_minilm.py $@

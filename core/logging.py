@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from runtime.core.errors import ConfigError
 from runtime.plugins.manager import default_manager
@@ -75,6 +75,30 @@ def set_up_logging(level: int | None = None, *, process: str | None = None) -> N
     logger.propagate = False
     # Finding plugins may have something to tell already.
     default_manager().before_import = lambda package: show_plugin(package, least)
+
+
+def show_server_log(level: str, quiet_paths: Collection[str] = ()) -> None:
+    """Show the lines of the HTTP server's library where ours are shown.
+
+    Args:
+        level: The least level shown, by uvicorn's names.
+        quiet_paths: Paths whose requests get no line in the access log.
+    """
+    library = logging.getLogger("uvicorn")
+    library.handlers[:] = logging.getLogger(OWN_LOGGER).handlers
+    library.propagate = False
+    # "trace" is uvicorn's own level below DEBUG.
+    library.setLevel(5 if level == "trace" else level.upper())
+    access = logging.getLogger("uvicorn.access")
+    access.filters[:] = [lambda record: _path_of(record) not in quiet_paths]
+
+
+def _path_of(record: logging.LogRecord) -> str | None:
+    """The path in a line of uvicorn's access log: client, method, path, version, status."""
+    match record.args:
+        case (_, _, str(path), *_):
+            return path.partition("?")[0]
+    return None
 
 
 def show_plugin(package: str, level: int) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from runtime.core.pooling.params import Pooling, Vectors
 from runtime.core.sampling.params import SamplingParams
 
 
@@ -32,6 +33,8 @@ class EngineRequest(msgspec.Struct, frozen=True):
     """Prompts share cached blocks only within one salt."""
     bad_words_token_ids: list[list[int]] = []
     """``bad_words`` as token sequences."""
+    pooling: Pooling | None = None
+    """Set where the prompt is pooled instead of continued; ``params.max_tokens`` is then 0."""
 
 
 class EngineOutput(msgspec.Struct, frozen=True):
@@ -51,6 +54,8 @@ class EngineOutput(msgspec.Struct, frozen=True):
     """What went wrong, where ``finish_reason`` is ``error``."""
     scheduled_time: float = 0.0
     """When the request first ran, in seconds since the Unix epoch."""
+    pooled: Vectors | None = None
+    """The result of a request that pools."""
 
 
 class ScheduledRequest(msgspec.Struct, frozen=True):
@@ -69,6 +74,7 @@ class ScheduledRequest(msgspec.Struct, frozen=True):
     bad_words_token_ids: list[list[int]]
     prompt_logprobs_from: int
     """First prompt position whose log-probabilities have not been sent."""
+    pooling: Pooling | None = None
 
 
 class ScheduledUpdate(msgspec.Struct, frozen=True):
@@ -104,6 +110,8 @@ class RunnerOutput(msgspec.Struct, frozen=True):
     prompt_logprobs: dict[str, list[TokenLogprobs]]
     failed: dict[str, str] = {}
     """What went wrong with single requests, whose tokens here mean nothing."""
+    pooled: dict[str, Vectors] = {}
+    """The results of requests that pool and whose prompts are computed."""
 
 
 class PendingOutput(Protocol):

@@ -5,20 +5,14 @@ An entry point is a plain callable, which stands for its group's one hook, or ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import pluggy
 
 from runtime.plugins.hardware import Hardware
+from runtime.plugins.server_extension import ServerExtension
 
 PROJECT = "runtime"
 PLUGIN_API_VERSION = (1, 0)
 """Major and minor version. A plugin says in ``runtime_plugin_api`` which one it was written for."""
-
-PLATFORM_GROUP = "runtime.platform_plugins"
-GENERAL_GROUP = "runtime.general_plugins"
-HARDWARE_GROUP = "runtime.hardware_plugins"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -50,11 +44,9 @@ def runtime_hardware() -> list[Hardware] | None:
     """
 
 
-HOOK_OF_GROUP: Mapping[str, str] = MappingProxyType(
-    {
-        PLATFORM_GROUP: "runtime_platform",
-        GENERAL_GROUP: "runtime_register",
-        HARDWARE_GROUP: "runtime_hardware",
-    }
-)
-"""The hook for which a plain callable stands."""
+@hookspec(firstresult=True)
+def runtime_server() -> ServerExtension | None:
+    """Add routes, middleware and stat loggers to the HTTP server.
+
+    Group ``runtime.server_plugins``. Called in a server's process, once, before it listens.
+    """

@@ -16,7 +16,8 @@ import pluggy
 from runtime.plugins import hookspecs
 from runtime.plugins.deprecations import Deprecation, deprecated, version_text
 from runtime.plugins.errors import PluginError
-from runtime.plugins.hookspecs import HOOK_OF_GROUP, PLUGIN_API_VERSION, PROJECT
+from runtime.plugins.groups import HOOK_OF_GROUP
+from runtime.plugins.hookspecs import PLUGIN_API_VERSION, PROJECT
 from runtime.plugins.order import AFTER, BEFORE, Wishes, names_of
 
 API_ATTRIBUTE = "runtime_plugin_api"

@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 
 from runtime.plugins.deprecations import DEPRECATIONS, Deprecation
 from runtime.plugins.errors import PluginError
-from runtime.plugins.hookspecs import GENERAL_GROUP, HARDWARE_GROUP, PLATFORM_GROUP
+from runtime.plugins.groups import (
+    GENERAL_GROUP,
+    HARDWARE_GROUP,
+    HOOK_OF_GROUP,
+    PLATFORM_GROUP,
+    SERVER_GROUP,
+)
 from runtime.plugins.loading import LoadedPlugin, import_package, load_plugin
 from runtime.plugins.order import Wishes, in_order
 from runtime.plugins.records import PluginRecord, PluginState, describe, failure_text, record_of
@@ -23,7 +29,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FILTER_VARIABLE = "VLLM_PLUGINS"
-GROUPS = (PLATFORM_GROUP, GENERAL_GROUP, HARDWARE_GROUP)
+GROUPS = tuple(HOOK_OF_GROUP)
 PLUGIN_FAILURES = (Exception, SystemExit)
 """What a plugin's code may raise without ending the process: an exit is its failure too."""
 
@@ -65,6 +71,10 @@ class PluginManager:
     def hardware(self) -> list[PluginRecord]:
         """All plugins that look for hardware, whatever their state."""
         return [record for record in self.records if record.group == HARDWARE_GROUP]
+
+    def server(self) -> list[PluginRecord]:
+        """All plugins that add to the HTTP server, whatever their state."""
+        return [record for record in self.records if record.group == SERVER_GROUP]
 
     def load(self, record: PluginRecord, *, asked: bool = False) -> Any:
         """Call a plugin, if that has not been done, and return what it returned.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from runtime.core.entrypoints.llm import LLM
     from runtime.core.errors import RuntimeUserError
     from runtime.core.models.registry import ModelRegistry
+    from runtime.core.pooling.outputs import EmbeddingRequestOutput, PoolingRequestOutput
+    from runtime.core.pooling.params import PoolingParams
     from runtime.core.sampling.params import SamplingParams
     from runtime.core.structured_output.params import StructuredOutputs
 
@@ -27,7 +29,10 @@ _HOMES = {
     "LLM": "runtime.core.entrypoints.llm",
     "BeamSearchParams": "runtime.core.entrypoints.beam_search",
     "CompletionOutput": "runtime.core.engine.outputs",
+    "EmbeddingRequestOutput": "runtime.core.pooling.outputs",
     "ModelRegistry": "runtime.core.models.registry",
+    "PoolingParams": "runtime.core.pooling.params",
+    "PoolingRequestOutput": "runtime.core.pooling.outputs",
     "RequestOutput": "runtime.core.engine.outputs",
     "RuntimeUserError": "runtime.core.errors",
     "SamplingParams": "runtime.core.sampling.params",
@@ -39,7 +44,10 @@ __all__ = [
     "AsyncLLM",
     "BeamSearchParams",
     "CompletionOutput",
+    "EmbeddingRequestOutput",
     "ModelRegistry",
+    "PoolingParams",
+    "PoolingRequestOutput",
     "RequestOutput",
     "RuntimeUserError",
     "SamplingParams",

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from runtime.plugins import hookspecs
 from runtime.plugins.deprecations import DEPRECATIONS, version_text
-from runtime.plugins.hookspecs import HOOK_OF_GROUP, PLUGIN_API_VERSION
+from runtime.plugins.groups import HOOK_OF_GROUP
+from runtime.plugins.hookspecs import PLUGIN_API_VERSION
 from runtime.plugins.loading import API_ATTRIBUTE, hook_signature
 from runtime.plugins.order import AFTER, BEFORE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import filelock
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "fetch_smollm2.py"
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 def cache_folder():
@@ -19,21 +19,32 @@ def cache_folder():
     return Path(os.environ.get("RUNTIME_CACHE") or Path(base) / "runtime")
 
 
-@pytest.fixture(scope="session")
-def smollm2_path():
-    """SmolLM2-135M-Instruct as a Q4_1 GGUF; skips where it is neither cached nor to be had."""
-    target = cache_folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
+def fetched(name, script):
+    """The path of a cached model, fetched by a script; skips where it is not to be had."""
+    target = cache_folder() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(target.with_suffix(".lock")):
         if not target.exists():
-            spec = importlib.util.spec_from_file_location("fetch_smollm2", SCRIPT)
+            spec = importlib.util.spec_from_file_location(script, SCRIPTS / f"{script}.py")
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             try:
                 module.fetch(target)
             except subprocess.CalledProcessError as error:
-                pytest.skip(f"SmolLM2 is not cached and cannot be fetched: {error}")
+                pytest.skip(f"{name} is not cached and cannot be fetched: {error}")
     return target
+
+
+@pytest.fixture(scope="session")
+def smollm2_path():
+    """SmolLM2-135M-Instruct as a Q4_1 GGUF; skips where it is neither cached nor to be had."""
+    return fetched("SmolLM2-135M-Instruct.Q4_1.gguf", "fetch_smollm2")
+
+
+@pytest.fixture(scope="session")
+def minilm_path():
+    """all-MiniLM-L6-v2's directory; skips where it is neither cached nor to be had."""
+    return fetched("all-MiniLM-L6-v2", "fetch_minilm")
 
 
 @pytest.fixture(scope="session")

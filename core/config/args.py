@@ -27,6 +27,21 @@ class EngineArgs:
         }
     )
     tokenizer: str | None = _arg("Model", "Tokenizer path, if it is not with the model", None)
+    runner: Literal["auto", "generate", "pooling"] = _arg(
+        "Model",
+        "Whether prompts are continued or pooled into embeddings; auto pools encoders and what "
+        "has the files of sentence-transformers",
+        "auto",
+    )
+    convert: Literal["auto", "none", "embed"] = _arg(
+        "Model", "embed pools the hidden states of a model that generates", "auto"
+    )
+    pooler_config: Mapping[str, Any] | None = _arg(
+        "Model",
+        "How hidden states are pooled where the checkpoint does not say, or other than it says: "
+        "a JSON object with pooling_type (MEAN, CLS or LAST) and normalize (true or false)",
+        None,
+    )
     skip_tokenizer_init: bool = _arg(
         "Model", "Load no tokenizer: prompts are token ids and outputs have no text", False
     )

@@ -25,6 +25,7 @@ from runtime.core.config.runtime import (
 from runtime.core.errors import ConfigError
 from runtime.core.models.registry import ModelRegistry
 from runtime.core.platform.interface import Platform, PlatformCapabilities
+from runtime.core.pooling.config import PoolingConfig, check_steps, resolve_pooling
 from runtime.core.quantization.block_formats import LOADABLE
 from runtime.core.quantization.scheme import BLOCKS
 from runtime.core.structured_output.registry import qualified_name
@@ -60,25 +61,30 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
         structured_outputs=_structured_outputs_config(args),
         additional_config=_additional_config(args.additional_config, platform),
     )
-    return _apply_policy(config, args)
+    config = _apply_policy(config, args)
+    check_steps(config)
+    return config
 
 
 def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) -> ModelConfig:
     hf = checkpoint.config
+    architecture = ModelRegistry.resolve_name(hf.get("architectures", ()))
+    pooling = resolve_pooling(args, checkpoint, ModelRegistry.load(architecture))
     return ModelConfig(
         model=args.model,
         tokenizer=args.tokenizer,
         skip_tokenizer_init=args.skip_tokenizer_init,
         hf=hf,
         generation=checkpoint.generation_config,
-        architecture=ModelRegistry.resolve_name(hf.get("architectures", ())),
+        architecture=architecture,
         dtype=resolve_dtype(args.dtype, hf, platform),
-        max_model_len=_max_model_len(args, hf),
+        max_model_len=_max_model_len(args, hf, pooling),
         vocab_size=int(hf.vocab_size),
         seed=args.seed,
         enforce_eager=args.enforce_eager,
         max_logprobs=args.max_logprobs,
         quantization=resolve_quantization(args.quantization, platform, checkpoint),
+        pooling=pooling,
     )
 
 
@@ -142,11 +148,13 @@ def resolve_dtype(asked: str, hf: Mapping[str, Any], platform: Platform) -> torc
     return dtype
 
 
-def _max_model_len(args: EngineArgs, hf: Mapping[str, Any]) -> int:
+def _max_model_len(args: EngineArgs, hf: Mapping[str, Any], pooling: PoolingConfig | None) -> int:
     own = hf.get("max_position_embeddings")
     asked = args.max_model_len
     if asked is None or asked == "auto":
-        return int(own or DEFAULT_MAX_MODEL_LEN)
+        most = int(own or DEFAULT_MAX_MODEL_LEN)
+        meant = None if pooling is None else pooling.max_seq_length
+        return most if meant is None else min(most, meant)
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
         raise ConfigError(f"max_model_len={asked!r} must be a positive integer or 'auto'")
     if own and asked > int(own):
@@ -195,9 +203,10 @@ def _scheduler_config(args: EngineArgs, model: ModelConfig, platform: Platform) 
     if max_seqs < 1:
         raise ConfigError(f"max_num_seqs={max_seqs} must be at least 1")
     tokens = args.max_num_batched_tokens
+    whole = model.pooling is not None and model.pooling.encoder
     if tokens is None:
         tokens = max(DEFAULT_MAX_BATCHED_TOKENS, max_seqs)
-        if not args.enable_chunked_prefill:
+        if whole or not args.enable_chunked_prefill:
             tokens = max(tokens, model.max_model_len)
     if tokens < max_seqs:
         raise ConfigError(
@@ -219,7 +228,8 @@ def _scheduler_config(args: EngineArgs, model: ModelConfig, platform: Platform) 
     ahead = args.async_scheduling
     if ahead is None:
         ahead = platform.queue is not None
-    return SchedulerConfig(tokens, max_seqs, policy, args.enable_chunked_prefill, ahead)
+    chunked = args.enable_chunked_prefill and not whole
+    return SchedulerConfig(tokens, max_seqs, policy, chunked, ahead)
 
 
 def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.config.hf_config import HFConfig
 from runtime.core.config.quantization import QuantizationConfig
+from runtime.core.pooling.config import PoolingConfig
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +50,8 @@ class ModelConfig:
     """Most log-probabilities a token that a request may ask for; -1 is no limit."""
     quantization: QuantizationConfig | None = None
     """Which weights are blocks of few bits; None: all are dense."""
+    pooling: PoolingConfig | None = None
+    """How prompts become embeddings; None: they are continued."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from typing import Any
+
+from tqdm import tqdm
 
 from runtime.core.errors import ConfigError, PlatformError
 from runtime.core.logging import is_set_up, logging_level, set_up_logging
@@ -69,5 +72,7 @@ def _run(
     """What the new process does. A forked one has its parent's plugins and loads none again."""
     if level is not None:
         set_up_logging(level, process=name)
+    # Progress bars would share a named semaphore between processes, which outlives a killed one.
+    tqdm.set_lock(threading.RLock())
     default_manager().load_general()
     target(*args)

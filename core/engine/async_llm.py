@@ -12,22 +12,23 @@ from types import TracebackType
 from typing import Any
 
 from runtime.core.config.args import EngineArgs
-from runtime.core.config.resolve import resolve_config
+from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.engine.children import split
-from runtime.core.engine.client import EngineClient
+from runtime.core.engine.client import SHUTDOWN_SECONDS, EngineClient, EngineConnection
 from runtime.core.engine.input_processor import InputProcessor, Prompt
-from runtime.core.engine.llm_engine import load_general_plugins
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
+from runtime.core.engine.resolved import ResolvedEngine
 from runtime.core.engine.stats import StatLogger, TokenTimes
 from runtime.core.engine.wire import AbortRequests, AddRequests, EngineStats, EngineStep
 from runtime.core.errors import ConfigError, EngineDeadError, RequestError
-from runtime.core.loader.open import open_checkpoint
-from runtime.core.messages import EngineRequest
-from runtime.core.platform.select import select_platform
+from runtime.core.messages import EngineOutput, EngineRequest
+from runtime.core.pooling.inputs import PoolingInputProcessor
+from runtime.core.pooling.outputs import PoolingRequestOutput
+from runtime.core.pooling.params import PoolingParams
+from runtime.core.pooling.requests import PoolingFutures
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
-from runtime.core.tokenizer.load import load_tokenizer
 from runtime.plugins.records import one_line
 
 logger = logging.getLogger(__name__)
@@ -64,17 +65,26 @@ class AsyncLLM:
         unknown = sorted(set(kwargs) - known)
         if unknown:
             raise ConfigError(f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        args = EngineArgs(model=str(model), **kwargs)
-        load_general_plugins()
-        selection = select_platform(args.platform)
-        logger.info("platform %s", selection.reason)
-        checkpoint = open_checkpoint(args.model, args.load_format)
-        config = resolve_config(args, selection.platform, checkpoint)
-        self.tokenizer: Tokenizer | None = (
-            None if args.skip_tokenizer_init else load_tokenizer(checkpoint, args.tokenizer)
-        )
-        self._client = EngineClient(config, lower_max_model_len=args.max_model_len == "auto")
-        ready = self._client.ready
+        engine = ResolvedEngine.from_args(EngineArgs(model=str(model), **kwargs))
+        # Before the model: what is wrong with it should not be learnt after minutes.
+        tokenizer = engine.tokenizer()
+        client = EngineClient(engine.config, lower_max_model_len=engine.lower_max_model_len)
+        self._attach(engine.config, tokenizer, client)
+
+    @classmethod
+    def attached(cls, args: EngineArgs, connection: EngineConnection) -> AsyncLLM:
+        """One of several in processes of their own over one engine, which somebody else started."""
+        engine = ResolvedEngine.from_args(args)
+        made = cls.__new__(cls)
+        made._attach(engine.config, engine.tokenizer(), connection)
+        return made
+
+    def _attach(
+        self, config: RuntimeConfig, tokenizer: Tokenizer | None, connection: EngineConnection
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._client = connection
+        ready = connection.ready
         self.cache_summary = ready.summary
         self.config = dataclasses.replace(
             config, model=dataclasses.replace(config.model, max_model_len=ready.max_model_len)
@@ -82,6 +92,10 @@ class AsyncLLM:
         self.input_processor = InputProcessor(
             self.config, self.tokenizer, lambda tokens, _step: tokens <= ready.longest_request
         )
+        self.pooling_inputs = PoolingInputProcessor(
+            self.config, self.tokenizer, self.input_processor
+        )
+        self._pooling = PoolingFutures()
         self.stats = EngineStats()
         self.stat_loggers: list[StatLogger] = []
         self.on_death: list[Callable[[EngineDeadError], None]] = []
@@ -109,7 +123,7 @@ class AsyncLLM:
     @property
     def num_unfinished_requests(self) -> int:
         """Requests that were begun and have not ended."""
-        return len(self._streams)
+        return len(self._streams) + len(self._pooling)
 
     def check_health(self) -> None:
         """Raise EngineDeadError where the engine has died."""
@@ -174,9 +188,7 @@ class AsyncLLM:
         """
         self.check_health()
         names = [one.request.request_id for one in prepared]
-        for name in names:
-            if name in self._streams or names.count(name) > 1:
-                raise RequestError(f"request_id={name!r} is already in use", "request_id")
+        self._check_new(names)
         self.listen()
         streams = []
         for one in prepared:
@@ -190,6 +202,56 @@ class AsyncLLM:
             streams.append(stream)
         return streams
 
+    async def encode(
+        self,
+        prompt: Prompt,
+        pooling_params: PoolingParams | None = None,
+        request_id: str | None = None,
+    ) -> AsyncGenerator[PoolingRequestOutput, None]:
+        """Embed one prompt; gives one output. Closing or cancelling ends the request.
+
+        Raises:
+            RequestError: the request is refused.
+            EngineDeadError: the engine has died.
+        """
+        params = PoolingParams() if pooling_params is None else pooling_params
+        name = secrets.token_hex(8) if request_id is None else request_id
+        (future,) = self.start_pooling([await self.prepare_pooling(name, prompt, params)])
+        try:
+            yield await future
+        finally:
+            self.abort(name)
+
+    async def prepare_pooling(
+        self, request_id: str, prompt: Prompt, params: PoolingParams
+    ) -> EngineRequest:
+        """Check and tokenise a request for an embedding, which :meth:`start_pooling` begins.
+
+        Raises:
+            RequestError: it is refused.
+        """
+        process = self.pooling_inputs.process
+        if _is_long(prompt):
+            request, _ = await asyncio.to_thread(process, request_id, prompt, params)
+        else:
+            request, _ = process(request_id, prompt, params)
+        return request
+
+    def start_pooling(
+        self, prepared: Sequence[EngineRequest]
+    ) -> list[asyncio.Future[PoolingRequestOutput]]:
+        """Begin requests for embeddings, all or none; :meth:`abort` ends one before its time.
+
+        Raises:
+            RequestError: a request's id is in use.
+            EngineDeadError: the engine has died.
+        """
+        self.check_health()
+        self._check_new([request.request_id for request in prepared])
+        self.listen()
+        self._client.send(AddRequests(list(prepared)))
+        return [self._pooling.add(request) for request in prepared]
+
     def abort(self, request_id: str) -> None:
         """End a request at once: its stream gives what there is, finished by ``abort``.
 
@@ -200,19 +262,24 @@ class AsyncLLM:
             self._abort_children(stream.tracker.abort())
             self._forget(stream)
             stream.wake()
+        elif self._pooling.abort(request_id, self.stat_loggers):
+            self._abort_children([request_id])
 
     def abort_all(self) -> None:
         """End every request."""
-        for request_id in list(self._streams):
+        for request_id in [*self._streams, *self._pooling.names()]:
             self.abort(request_id)
 
-    def shutdown(self) -> None:
-        """End the engine's process. Waiting callers get an EngineDeadError."""
+    def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
+        """End the engine's process; waiting callers get an EngineDeadError.
+
+        It gets ``timeout`` seconds to end by itself.
+        """
         self._die(EngineDeadError("the engine was shut down"), announce=False)
         if self._receiver is not None and not self._receiver.get_loop().is_closed():
             self._receiver.cancel()
         self.input_processor.shutdown()
-        self._client.shutdown()
+        self._client.shutdown(timeout)
 
     def __enter__(self) -> AsyncLLM:
         """Use as a context manager: shuts down at the end."""
@@ -247,12 +314,13 @@ class AsyncLLM:
         self.stats = step.stats
         to_abort: list[str] = []
         for output in step.outputs:
+            if self._pooling.take(output, self.stat_loggers):
+                continue
             stream = self._stream_of_child.get(output.request_id)
             if stream is None:
                 continue
-            if stream.tracker.add(output):
+            if stream.add(output, self.stat_loggers):
                 to_abort.append(output.request_id)
-            stream.times.add(output, self.stat_loggers)
             if stream.tracker.finished:
                 self._forget(stream)
             stream.wake()
@@ -260,6 +328,14 @@ class AsyncLLM:
             self._abort_children(to_abort)
         for logger_ in self.stat_loggers:
             logger_.record_step(step.stats)
+
+    def _check_new(self, names: Sequence[str]) -> None:
+        """Refuse ids that are in use, or twice in one call."""
+        seen: set[str] = set()
+        for name in names:
+            if name in self._streams or name in self._pooling or name in seen:
+                raise RequestError(f"request_id={name!r} is already in use", "request_id")
+            seen.add(name)
 
     def _abort_children(self, request_ids: list[str]) -> None:
         if request_ids and self._death is None:
@@ -280,6 +356,7 @@ class AsyncLLM:
         self._death = error
         for stream in list(self._streams.values()):
             stream.fail(error)
+        self._pooling.fail(error)
         self._streams.clear()
         self._stream_of_child.clear()
         if announce:
@@ -299,6 +376,18 @@ class RequestStream:
         self._news = asyncio.Event()
         self._error: EngineDeadError | None = None
         self._over = False
+
+    def add(self, output: EngineOutput, loggers: Sequence[StatLogger]) -> bool:
+        """Take in what a step gave for one output; returns whether the engine must end it.
+
+        An output that a stop string ended goes on in the engine until that reads of it: what comes
+        meanwhile is nobody's.
+        """
+        if output.request_id not in self.tracker.unfinished:
+            return False
+        must_end = self.tracker.add(output)
+        self.times.add(output, loggers)
+        return must_end
 
     async def outputs(self) -> AsyncGenerator[RequestOutput, None]:
         """Outputs until the last one; EngineDeadError where the engine died meanwhile."""

@@ -181,7 +181,7 @@ def size_cache(
     """The pools' sizes, and the longest request that they hold up to ``max_model_len``."""
     length, step_tokens = config.model.max_model_len, config.scheduler.max_num_batched_tokens
     budget, override = 0, config.cache.num_kv_blocks_override
-    if override is None:
+    if groups and override is None:
         # One block a group is reserved, and a request's last block is rarely full.
         wanted = config.scheduler.max_num_seqs * request_bytes(groups, length, step_tokens)
         budget = executor.kv_cache_bytes(wanted + sum(group.block_bytes for group in groups))
@@ -204,6 +204,8 @@ def size_cache(
 
 
 def _cache_summary(layout: KVCacheLayout, max_model_len: int, step_tokens: int) -> str:
+    if not layout.groups:
+        return "KV cache: none, since the model is an encoder"
     needs = [group.spec.max_blocks(max_model_len, step_tokens) for group in layout.groups]
     full = [(n - 1) / need for n, need in zip(layout.num_blocks, needs, strict=True)]
     blocks = "+".join(str(count - 1) for count in layout.num_blocks)

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import RequestError
 from runtime.core.messages import EngineRequest
+from runtime.core.pooling.config import check_generates
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.registry import check_processor_names
 from runtime.core.structured_output.validator import StructuredOutputValidator
@@ -50,8 +51,9 @@ class InputProcessor:
         Raises:
             RequestError: names the field at fault.
         """
+        check_generates(self._config.model)
         self._check_params(params)
-        text, token_ids, salt = self._tokens_of(prompt)
+        text, token_ids, salt = self.tokens_of(prompt)
         token_ids = self._truncate(token_ids, params)
         self._check_length(len(token_ids), params)
         if params.structured_outputs is not None:
@@ -72,7 +74,20 @@ class InputProcessor:
         """End the process that tries structured outputs."""
         self._structured_outputs.shutdown()
 
-    def _tokens_of(self, prompt: Prompt) -> tuple[str | None, list[int], str | None]:
+    def fits(self, num_tokens: int) -> bool:
+        """Whether a request of so many tokens, output included, can ever run."""
+        return self._fits(num_tokens, self._config.scheduler.max_num_batched_tokens)
+
+    def tokens_of(
+        self, prompt: Prompt, encode: Callable[[str], list[int]] | None = None
+    ) -> tuple[str | None, list[int], str | None]:
+        """A prompt's text if it was given, its tokens, and its ``cache_salt``.
+
+        ``encode`` tokenises where the tokenizer's own way will not do.
+
+        Raises:
+            RequestError: it is no prompt, or is empty.
+        """
         text: Any = prompt
         salt: Any = None
         if isinstance(prompt, Mapping):
@@ -98,7 +113,7 @@ class InputProcessor:
             )
         if not text:
             raise RequestError("prompt is empty", "prompt")
-        token_ids = self._tokenizer.encode(text)
+        token_ids = self._tokenizer.encode(text) if encode is None else encode(text)
         if not token_ids:
             raise RequestError("prompt has no tokens", "prompt")
         return text, token_ids, salt
@@ -134,7 +149,8 @@ class InputProcessor:
                 f"truncate_prompt_tokens={keep} exceeds the {most} tokens that a prompt may have",
                 "truncate_prompt_tokens",
             )
-        return token_ids[-(most if keep == -1 else keep) :]
+        keep = most if keep == -1 else keep
+        return token_ids[:keep] if params.truncation_side == "right" else token_ids[-keep:]
 
     def _longest_prompt(self, params: SamplingParams) -> int:
         return self._config.model.max_model_len - (0 if params.max_tokens == 0 else 1)
@@ -154,7 +170,7 @@ class InputProcessor:
                 f"{limit - length} (max_model_len={limit})",
                 "min_tokens",
             )
-        if not self._fits(total, self._config.scheduler.max_num_batched_tokens):
+        if not self.fits(total):
             raise RequestError(
                 f"prompt and output of {total} tokens do not fit into the KV cache", "prompt"
             )

@@ -6,31 +6,22 @@ import logging
 from collections.abc import Iterable
 
 from runtime.core.config.args import EngineArgs
-from runtime.core.config.resolve import resolve_config
 from runtime.core.engine.children import split
 from runtime.core.engine.core import EngineCore
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
-from runtime.core.errors import ConfigError, RequestError
-from runtime.core.loader.open import open_checkpoint
+from runtime.core.engine.resolved import ResolvedEngine
+from runtime.core.errors import RequestError
 from runtime.core.ops.registry import resolve_ops
-from runtime.core.platform.select import select_platform
+from runtime.core.pooling.inputs import PoolingInputProcessor
+from runtime.core.pooling.outputs import PoolingRequestOutput
+from runtime.core.pooling.params import PoolingParams
+from runtime.core.pooling.requests import PendingPooling
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
-from runtime.core.tokenizer.load import load_tokenizer
-from runtime.plugins.errors import PluginError
-from runtime.plugins.manager import default_manager
 
 logger = logging.getLogger(__name__)
-
-
-def load_general_plugins() -> None:
-    """Call every general plugin, once a process; ConfigError where a named one fails."""
-    try:
-        default_manager().load_general()
-    except PluginError as error:
-        raise ConfigError(str(error)) from error
 
 
 class LLMEngine:
@@ -43,6 +34,8 @@ class LLMEngine:
         self.input_processor = InputProcessor(
             core.config, tokenizer, core.scheduler.kv_cache.fits_ever
         )
+        self.pooling_inputs = PoolingInputProcessor(core.config, tokenizer, self.input_processor)
+        self._pooling = PendingPooling()
         self._trackers: dict[str, RequestTracker] = {}
         self._parent_of: dict[str, str] = {}
 
@@ -53,21 +46,19 @@ class LLMEngine:
         Raises:
             RuntimeUserError: says in one line what to mend; nothing is left half-loaded.
         """
-        load_general_plugins()
-        selection = select_platform(args.platform)
-        logger.info("platform %s", selection.reason)
-        checkpoint = open_checkpoint(args.model, args.load_format)
-        config = resolve_config(args, selection.platform, checkpoint)
-        tokenizer = None if args.skip_tokenizer_init else load_tokenizer(checkpoint, args.tokenizer)
-        selection.platform.load_ops()
-        resolve_ops(selection.platform)
-        lower = args.max_model_len == "auto"
-        return cls(EngineCore(config, checkpoint, lower_max_model_len=lower), tokenizer)
+        engine = ResolvedEngine.from_args(args)
+        tokenizer = engine.tokenizer()
+        engine.config.platform.load_ops()
+        resolve_ops(engine.config.platform)
+        core = EngineCore(
+            engine.config, engine.checkpoint, lower_max_model_len=engine.lower_max_model_len
+        )
+        return cls(core, tokenizer)
 
     @property
     def has_unfinished_requests(self) -> bool:
         """Whether a step has anything to do."""
-        return bool(self._trackers)
+        return bool(self._trackers) or len(self._pooling) > 0
 
     def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams) -> None:
         """Queue a request.
@@ -84,6 +75,25 @@ class LLMEngine:
         for child in children:
             self._parent_of[child.request_id] = request_id
             self.core.add_request(child)
+
+    def add_pooling_request(self, request_id: str, prompt: Prompt, params: PoolingParams) -> None:
+        """Queue a request for an embedding, which :meth:`step_pooling` gives.
+
+        Raises:
+            RequestError: it is refused; nothing else changes.
+        """
+        request, _ = self.pooling_inputs.process(request_id, prompt, params)
+        self._pooling.add(request)
+        self.core.add_request(request)
+
+    def step_pooling(self) -> list[PoolingRequestOutput]:
+        """Run one step of an engine that pools; returns what is done."""
+        results = [self._pooling.take(output) for output in self.core.step()]
+        return [result for result in results if result is not None]
+
+    def abort_pooling(self, request_ids: Iterable[str]) -> None:
+        """End requests for embeddings at once. Unknown ids are passed over."""
+        self.core.abort([name for name in request_ids if self._pooling.drop(name)])
 
     def abort(self, request_ids: Iterable[str]) -> list[RequestOutput]:
         """End requests at once; returns their last outputs. Unknown ids are passed over."""

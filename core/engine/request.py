@@ -33,6 +33,7 @@ class Request:
     def __init__(self, message: EngineRequest, block_size: int, max_model_len: int) -> None:
         self.request_id = message.request_id
         self.params = message.params
+        self.pooling = message.pooling
         self.priority = message.params.priority
         self.arrival_time = message.arrival_time
         self.arrival_index = 0
@@ -83,8 +84,10 @@ class Request:
     def reads_prefix_cache(self) -> bool:
         """Whether cached blocks may stand in for computed ones.
 
-        Log-probabilities of the prompt need every position computed.
+        Log-probabilities of the prompt, and most poolings, need every position computed.
         """
+        if self.pooling is not None:
+            return not self.pooling.reads_all_positions
         return self.params.prompt_logprobs is None
 
     @property

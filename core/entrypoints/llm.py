@@ -25,6 +25,13 @@ from runtime.core.entrypoints.beam_search import (
 )
 from runtime.core.errors import ConfigError, RequestError
 from runtime.core.messages import TokenLogprobs
+from runtime.core.pooling.config import check_generates
+from runtime.core.pooling.outputs import (
+    EmbeddingRequestOutput,
+    PoolingRequestOutput,
+    as_embedding,
+)
+from runtime.core.pooling.params import PoolingParams
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
 
@@ -95,6 +102,67 @@ class LLM:
             ]
         params = [msgspec.structs.replace(p, output_kind=OutputKind.FINAL_ONLY) for p in params]
         return self._run(items, params, use_tqdm=use_tqdm)
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        truncate_prompt_tokens: int | None = None,
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[EmbeddingRequestOutput]:
+        """Embed prompts, batched together; results are in the order of the prompts.
+
+        Args:
+            prompts: as for :meth:`generate`.
+            truncate_prompt_tokens: keep this many first tokens of each; -1 is what the model takes.
+            pooling_params: one for all prompts, or one for each.
+            use_tqdm: show a progress bar on stderr.
+
+        Raises:
+            RequestError: a prompt or parameter is refused; then none of them is run.
+        """
+        outputs = self.encode(
+            prompts,
+            pooling_params,
+            truncate_prompt_tokens=truncate_prompt_tokens,
+            use_tqdm=use_tqdm,
+        )
+        return [as_embedding(output) for output in outputs]
+
+    def encode(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        *,
+        pooling_task: str | None = None,
+        truncate_prompt_tokens: int | None = None,
+        use_tqdm: bool = True,
+    ) -> list[PoolingRequestOutput]:
+        """As :meth:`embed`, but tensors: with the task ``token_embed`` a row for each token."""
+        items = [prompts] if isinstance(prompts, (str, Mapping)) else list(prompts)
+        given: dict[str, Any] = {}
+        if pooling_task is not None:
+            given["task"] = PoolingParams(task=pooling_task).task  # type: ignore[arg-type]
+        if truncate_prompt_tokens is not None:
+            given["truncate_prompt_tokens"] = truncate_prompt_tokens
+        each = _one_each("pooling_params", pooling_params or PoolingParams(), len(items))
+        params = [msgspec.structs.replace(own, **given) for own in each]
+        ids: list[str] = []
+        try:
+            for prompt, own in zip(items, params, strict=True):
+                request_id = str(next(self._ids))
+                self.engine.add_pooling_request(request_id, prompt, own)
+                ids.append(request_id)
+            done: dict[str, PoolingRequestOutput] = {}
+            with tqdm(total=len(ids), desc="Embedding", unit="req", disable=not use_tqdm) as bar:
+                while len(done) < len(ids):
+                    outputs = self.engine.step_pooling()
+                    done.update({output.request_id: output for output in outputs})
+                    bar.update(len(outputs))
+            return [done[request_id] for request_id in ids]
+        finally:
+            self.engine.abort_pooling(ids)
 
     def chat(
         self,
@@ -189,6 +257,7 @@ class LLM:
         add_generation_prompt: bool,
         variables: Mapping[str, Any] | None,
     ) -> Prompt:
+        check_generates(self.engine.config.model)
         if not messages:
             raise RequestError("messages is empty", "messages")
         tokenizer = self.get_tokenizer()

@@ -1,4 +1,4 @@
-"""Gated activations."""
+"""Activations, gated and plain."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ _GATES: Mapping[str, Op] = MappingProxyType(
     }
 )
 
+_TANH: Mapping[str, bool] = MappingProxyType(
+    {"gelu": False, "gelu_new": True, "gelu_pytorch_tanh": True}
+)
+"""Whether an activation is GELU in its tanh form."""
+
 
 class GatedActivation(nn.Module):
     """``act(x[..., :N]) * x[..., N:]``, by the name that a config's ``hidden_act`` has."""
@@ -35,4 +40,20 @@ class GatedActivation(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., 2 N] to [..., N]."""
         out: torch.Tensor = self.gate(x)
+        return out
+
+
+class Activation(nn.Module):
+    """An activation by the name that a config's ``hidden_act`` has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        if name not in _TANH:
+            known = ", ".join(_TANH)
+            raise ModelLoadError(f"hidden_act={name!r} is not supported (one of {known})")
+        self.tanh = _TANH[name]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., N] to the same."""
+        out: torch.Tensor = ops.gelu(x, self.tanh)
         return out

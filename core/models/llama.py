@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -136,7 +137,7 @@ class LlamaDecoderLayer(nn.Module):
 
 
 class LlamaForCausalLM(nn.Module):
-    """The whole model."""
+    """The whole model; without a head of its own where the engine pools."""
 
     def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:
         super().__init__()
@@ -145,7 +146,8 @@ class LlamaForCausalLM(nn.Module):
         hidden, vocab = _required(hf, "hidden_size"), _required(hf, "vocab_size")
         heads = _required(hf, "num_attention_heads")
         body = f"{prefix}model"
-        self.tied = bool(hf.get("tie_word_embeddings", False))
+        pools = config.model.pooling is not None
+        self.tied = pools or bool(hf.get("tie_word_embeddings", False))
         self.embed_tokens = VocabEmbedding(
             vocab, hidden, config=config, prefix=f"{body}.embed_tokens"
         )
@@ -189,3 +191,13 @@ class LlamaForCausalLM(nn.Module):
         """Logits [N, vocab_size]."""
         logits: torch.Tensor = self.lm_head(hidden)
         return logits
+
+
+class LlamaModel(LlamaForCausalLM):
+    """The body alone, as checkpoints of embedding models have it: it cannot generate."""
+
+    pools_only: ClassVar[bool] = True
+
+    def checkpoint_name(self, name: str) -> str | None:
+        """The whole model's name for a tensor of the body."""
+        return super().checkpoint_name(f"model.{name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.core.config.hf_config import HFConfig
-from runtime.core.models.llama import LlamaForCausalLM
+from runtime.core.models.llama import LlamaForCausalLM, LlamaModel
 
 
 class MistralForCausalLM(LlamaForCausalLM):
@@ -18,3 +18,7 @@ class MistralForCausalLM(LlamaForCausalLM):
         """
         values = {"num_key_value_heads": 8, "sliding_window": 4096, **hf}
         return HFConfig({**values, "attention_bias": False, "mlp_bias": False})
+
+
+class MistralModel(MistralForCausalLM, LlamaModel):
+    """The body alone, as checkpoints of embedding models have it."""

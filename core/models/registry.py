@@ -15,8 +15,11 @@ logger = logging.getLogger(__name__)
 
 NATIVE_MODELS: Mapping[str, str] = MappingProxyType(
     {
+        "BertModel": "runtime.core.models.bert:BertModel",
         "LlamaForCausalLM": "runtime.core.models.llama:LlamaForCausalLM",
+        "LlamaModel": "runtime.core.models.llama:LlamaModel",
         "MistralForCausalLM": "runtime.core.models.mistral:MistralForCausalLM",
+        "MistralModel": "runtime.core.models.mistral:MistralModel",
     }
 )
 """Architecture names, as a config's ``architectures`` has them, and qualified class names."""
@@ -87,6 +90,16 @@ class _ModelRegistry:
         return entry
 
 
+def is_encoder(model: type) -> bool:
+    """Whether a model class is an ``Encoder``."""
+    return bool(getattr(model, "encoder_only", False))
+
+
+def pools_only(model: type) -> bool:
+    """Whether a model class cannot generate: an encoder, or a ``CausalLM`` without its head."""
+    return is_encoder(model) or bool(getattr(model, "pools_only", False))
+
+
 def _is_qualified(name: str) -> bool:
     module, _, attribute = name.partition(":")
     parts = module.split(".") + attribute.split(".")
@@ -94,7 +107,7 @@ def _is_qualified(name: str) -> bool:
 
 
 def _missing(model: object) -> list[str]:
-    """What a class lacks of ``CausalLM``, in words."""
+    """What a class lacks of ``CausalLM`` or ``Encoder``, in words."""
     # Here: plugins register models in processes that need no torch.
     from torch import nn
 
@@ -112,7 +125,7 @@ def _missing(model: object) -> list[str]:
         missing.append("method forward()")
     elif not _takes_inputs(model.forward):
         missing.append("method forward() with the arguments (input_ids, positions, ctx)")
-    if not callable(getattr(model, "compute_logits", None)):
+    if not is_encoder(model) and not callable(getattr(model, "compute_logits", None)):
         missing.append("method compute_logits()")
     return missing
 

@@ -103,6 +103,8 @@ class GraphModelRunner(ModelRunner):
     def _reason_against(self) -> str | None:
         if self.config.model.enforce_eager:
             return "enforce_eager is set"
+        if self.config.model.pooling is not None:
+            return "the model pools, so that no step is a decode"
         if self.config.platform.graphs is None:
             return "the platform captures none"
         least = GraphSupport.UNIFORM_SINGLE_TOKEN_DECODE

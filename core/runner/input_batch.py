@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from runtime.core.kv_cache.spec import KVCacheLayout
 from runtime.core.messages import ScheduledRequest, ScheduledUpdate, SchedulerOutput
+from runtime.core.pooling.pooler import PoolingProgress
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.structured_output.progress import GrammarProgress
 
@@ -36,6 +37,8 @@ class RequestState:
     """Where the output is in the constraint of ``structured_outputs``."""
     failure: str | None = None
     """What went wrong with this request; its tokens mean nothing from then on."""
+    pooling: PoolingProgress | None = None
+    """What is known of its embedding, where it asks for one."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -102,6 +105,7 @@ class InputBatch:
             stop_token_ids=request.stop_token_ids,
             bad_words_token_ids=request.bad_words_token_ids,
             prompt_logprobs_from=request.prompt_logprobs_from,
+            pooling=None if request.pooling is None else PoolingProgress(request.pooling),
         )
         self._append_blocks(state, request.block_ids)
         self.states[request.request_id] = state

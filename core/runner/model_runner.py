@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from runtime.core.attention.encoder import EncoderAttention, EncoderBatch
 from runtime.core.attention.interface import BatchMetadata, MetadataBuilder
 from runtime.core.attention.layer import Attention
 from runtime.core.config.runtime import RuntimeConfig
@@ -26,6 +27,7 @@ from runtime.core.messages import (
 )
 from runtime.core.models.interface import CausalLM
 from runtime.core.platform.interface import HostCopy
+from runtime.core.pooling.pooler import pool
 from runtime.core.runner.buffers import MirroredBuffer, put
 from runtime.core.runner.input_batch import InputBatch, RequestState
 from runtime.core.runner.under_way import LastTokens, ReadyCopy, StepsUnderWay
@@ -76,6 +78,11 @@ class ModelRunner:
             for module in cast(torch.nn.Module, model).modules()
             if isinstance(module, Attention)
         }
+        self.encoder_layers = [
+            module.layer_name
+            for module in cast(torch.nn.Module, model).modules()
+            if isinstance(module, EncoderAttention)
+        ]
         sampler_class = pkgutil.resolve_name(config.platform.sampler_class)
         self.sampler: Sampler = sampler_class(config, device)
         self.last_tokens: LastTokens | None = None
@@ -138,6 +145,8 @@ class ModelRunner:
             self.steps.settle()
         inputs = self.prepare_inputs(step.num_scheduled)
         hidden = self.run_model(inputs)
+        if self.config.model.pooling is not None:
+            return ReadyOutput(pool(inputs, hidden, self.memory))
         return self.sample(inputs, hidden)
 
     def prepare_inputs(self, num_scheduled: Mapping[str, int]) -> StepInputs:
@@ -221,6 +230,12 @@ class ModelRunner:
         """
         return {}
 
+    def encoder_context(
+        self, query_start_loc: torch.Tensor, lengths: list[int]
+    ) -> dict[str, EncoderBatch]:
+        """What encoder layers find in the context: the step's texts, under the layers' names."""
+        return dict.fromkeys(self.encoder_layers, EncoderBatch(query_start_loc, lengths))
+
     def logits_of(self, inputs: StepInputs, hidden: torch.Tensor, rows: list[int]) -> torch.Tensor:
         """Logits [n, vocab_size] of tokens of a step, in ascending order."""
         return self.model.compute_logits(self._rows_of(hidden, rows))
@@ -302,6 +317,8 @@ class ModelRunner:
         query_start = self._query_start.push(reqs + 1)
         seq_lens = self._seq_lens.push(reqs)
         attention: dict[str, Any] = {}
+        if self.encoder_layers:
+            attention.update(self.encoder_context(query_start, counts.tolist()))
         for index, group in enumerate(self.layout.groups):
             metadata = self._builders[index].build(
                 BatchMetadata(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,6 +54,8 @@ def run_largest_step(runner: ModelRunner) -> None:
         hidden = runner.model.forward(
             ids, to_device(positions, torch.int64, runner.device, runner.memory), context
         )
+        if config.model.pooling is not None:
+            return
         rows = torch.arange(limits.max_num_seqs, device=runner.device)
         logits = runner.model.compute_logits(hidden[rows % tokens]).float()
         ones = torch.ones(len(rows), dtype=torch.float32, device=runner.device)
@@ -69,7 +72,9 @@ def _context(
     """Attention metadata of requests that compute all their tokens, each block the reserved one."""
     starts = np.concatenate((np.zeros(1, dtype=np.int32), counts.cumsum(dtype=np.int32)))
     device, memory = runner.device, runner.memory
-    attention = {}
+    attention: dict[str, Any] = dict(
+        runner.encoder_context(to_device(starts, torch.int32, device, memory), counts.tolist())
+    )
     for group in group_layers(runner.kv_cache_specs()):
         layers = [runner.attention_layers[name] for name in group.layer_names]
         for layer in layers:

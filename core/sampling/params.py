@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -75,6 +75,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     spaces_between_special_tokens: bool = True
     truncate_prompt_tokens: int | None = None
     """Keep this many last tokens of the prompt; -1 is what the context holds."""
+    truncation_side: Literal["left", "right"] = "left"
+    """Where a prompt that is too long is cut; ``right`` keeps its first tokens."""
     priority: int = 0
     """Lower is served first, where the scheduling policy is ``priority``."""
     output_kind: OutputKind = OutputKind.CUMULATIVE
@@ -97,6 +99,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             )
         if self.truncate_prompt_tokens == 0:
             raise _error("truncate_prompt_tokens", 0, "must be at least 1, or -1")
+        if self.truncation_side not in ("left", "right"):
+            raise _error("truncation_side", self.truncation_side, "must be 'left' or 'right'")
         if self.stop and not self.detokenize:
             raise RequestError("stop strings need detokenize=True", "stop")
         wanted: object = self.structured_outputs

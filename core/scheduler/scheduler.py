@@ -31,6 +31,7 @@ from runtime.core.messages import (
     ScheduledUpdate,
     SchedulerOutput,
 )
+from runtime.core.pooling.params import Vectors
 from runtime.core.scheduler.queue import WaitingQueue
 
 logger = logging.getLogger(__name__)
@@ -244,6 +245,7 @@ class Scheduler:
             stop_token_ids=sorted(stop_ids),
             bad_words_token_ids=self._bad_words.get(request.request_id, []),
             prompt_logprobs_from=request.prompt_logprobs_sent,
+            pooling=request.pooling,
         )
 
     def _preempt(self, request: Request, step: _Step) -> None:
@@ -264,6 +266,8 @@ class Scheduler:
         if request_id in result.failed:
             self._end(request)
             return failed_output(request_id, result.failed[request_id])
+        if request.pooling is not None:
+            return self._pooled_output(request, result.pooled.get(request_id))
         prompt_logprobs = result.prompt_logprobs.get(request_id)
         request.prompt_logprobs_sent += len(prompt_logprobs or ())
         token_id = result.sampled.get(request_id)
@@ -293,6 +297,21 @@ class Scheduler:
         if end:
             self._end(request)
         return output
+
+    def _pooled_output(self, request: Request, pooled: Vectors | None) -> EngineOutput | None:
+        """The output of a request that pools, which ends it; None where its prompt goes on."""
+        if pooled is None:
+            return None
+        self._end(request)
+        return EngineOutput(
+            request_id=request.request_id,
+            new_token_ids=[],
+            finish_reason=FinishReason.STOP.value,
+            num_cached_tokens=request.num_cached_tokens or 0,
+            num_preemptions=request.num_preemptions,
+            scheduled_time=request.scheduled_time,
+            pooled=pooled,
+        )
 
     def _end(self, request: Request) -> None:
         self.kv_cache.free(request)

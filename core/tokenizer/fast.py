@@ -71,10 +71,23 @@ class FastTokenizer:
         Raises:
             RequestError: the text has half of a surrogate pair, which no encoding can hold.
         """
-        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise RequestError("the text has an unpaired surrogate (U+D800 to U+DFFF)", "prompt")
+        _check_surrogates(text)
         ids: list[int] = self.backend.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
+
+    def encode_truncated(self, text: str, max_tokens: int) -> list[int]:
+        """Token ids of as much of a text's beginning as ``max_tokens`` hold with special tokens.
+
+        Raises:
+            RequestError: as :meth:`encode`.
+        """
+        _check_surrogates(text)
+        encoding = self.backend.encode(text, add_special_tokens=False)
+        special = self.backend.num_special_tokens_to_add(False)
+        # Not the pipeline's own truncation: that is a setting, and others encode meanwhile.
+        encoding.truncate(max(0, max_tokens - special))
+        ids: list[int] = self.backend.post_process(encoding, add_special_tokens=True).ids
+        return ids[:max_tokens]
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of token ids; ids outside the vocabulary have none.
@@ -150,3 +163,9 @@ class FastTokenizer:
             "the model has no chat template: set one with --chat-template, or send a plain "
             "prompt instead of messages"
         )
+
+
+def _check_surrogates(text: str) -> None:
+    """Refuse half of a surrogate pair."""
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise RequestError("the text has an unpaired surrogate (U+D800 to U+DFFF)", "prompt")

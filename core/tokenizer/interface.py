@@ -31,6 +31,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text."""
 
+    def encode_truncated(self, text: str, max_tokens: int) -> list[int]:
+        """The same, cut at the end of the text to so many tokens, special ones included."""
+
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of token ids. Incomplete UTF-8 becomes U+FFFD."""
 

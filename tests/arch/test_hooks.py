@@ -4,14 +4,14 @@ import ast
 
 import pytest
 
-from runtime.plugins import hookspecs
+from runtime.plugins import groups, hookspecs
 from runtime.plugins.loading import hook_signature
 
 HOOKS = sorted(name for name, it in vars(hookspecs).items() if hasattr(it, "runtime_spec"))
 
 
 def test_there_is_a_hook_for_each_group():
-    assert sorted(hookspecs.HOOK_OF_GROUP.values()) == HOOKS
+    assert sorted(groups.HOOK_OF_GROUP.values()) == HOOKS
 
 
 def test_the_specifications_fit_one_screen(root):

@@ -40,7 +40,7 @@ def within(module, *roots):
 def outside(source, *allowed):
     """What a file imports or names of ours, and may not."""
     modules = {*imported(source.tree), *named(source.tree)}
-    groups = {f"runtime.{kind}_plugins" for kind in ("platform", "general", "hardware")}
+    groups = {f"runtime.{kind}_plugins" for kind in ("platform", "general", "hardware", "server")}
     return sorted(
         f"{source.name} → {module}"
         for module in modules - groups

@@ -1,7 +1,12 @@
 """Tiny random models, made with transformers, and what transformers generates from them."""
 
+import json
+import shutil
+
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models
+from tokenizers.pre_tokenizers import ByteLevel
 
 from runtime import LLM, SamplingParams
 
@@ -45,6 +50,22 @@ def tiny_model(tmp_path_factory):
         return made[key]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def byte_model(tiny_model, tmp_path_factory):
+    """A tiny random model whose tokens are bytes; 2 ends an output."""
+    folder = tmp_path_factory.mktemp("bytes") / "model"
+    shutil.copytree(tiny_model("llama", vocab_size=288), folder)
+    tokens = ["<unk>", "<s>", "</s>", *sorted(ByteLevel.alphabet())]
+    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, []))
+    backend.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(tokens[:3])
+    backend.save(str(folder / "tokenizer.json"))
+    config = {"eos_token": "</s>", "bos_token": "<s>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
 
 
 @pytest.fixture(scope="session")

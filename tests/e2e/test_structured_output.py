@@ -2,11 +2,8 @@
 
 import json
 import re
-import shutil
 
 import pytest
-from tokenizers import Tokenizer, decoders, models
-from tokenizers.pre_tokenizers import ByteLevel
 
 from runtime import LLM, SamplingParams, StructuredOutputs
 from runtime.core.entrypoints.beam_search import BeamSearchParams
@@ -29,19 +26,8 @@ TIGHT = {"disable_any_whitespace": True}
 
 
 @pytest.fixture(scope="module")
-def path(tiny_model, tmp_path_factory):
-    """A tiny random model whose tokens are bytes; 2 ends an output."""
-    folder = tmp_path_factory.mktemp("bytes") / "model"
-    shutil.copytree(tiny_model("llama", vocab_size=288), folder)
-    tokens = ["<unk>", "<s>", "</s>", *sorted(ByteLevel.alphabet())]
-    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, []))
-    backend.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
-    backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens(tokens[:3])
-    backend.save(str(folder / "tokenizer.json"))
-    config = {"eos_token": "</s>", "bos_token": "<s>", "unk_token": "<unk>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    return folder
+def path(byte_model):
+    return byte_model
 
 
 @pytest.fixture(scope="module")

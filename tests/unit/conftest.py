@@ -1,6 +1,7 @@
 """Throwaway distributions, installed on a path of their own and seen by a fresh interpreter."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ GROUPS = {
     "platforms": "runtime.platform_plugins",
     "general": "runtime.general_plugins",
     "hardware": "runtime.hardware_plugins",
+    "server": "runtime.server_plugins",
 }
 
 PRELUDE = """
@@ -42,6 +44,15 @@ def register():
 """
 
 
+@pytest.fixture(autouse=True)
+def own_log():
+    """Commands that run in this process set up its log: each test finds it as it was."""
+    logger = logging.getLogger("runtime")
+    before = (list(logger.handlers), logger.propagate, logger.level)
+    yield
+    logger.handlers[:], logger.propagate, logger.level = before
+
+
 @dataclass
 class Site:
     """A folder on PYTHONPATH."""
@@ -57,8 +68,8 @@ class Site:
         (self.folder / f"{name}.py").write_text(source)
 
     def install(self, distribution, source, *, version="1.2", **entry_points):
-        """Add a distribution with one module; ``platforms`` / ``general`` / ``hardware``:
-        name → value.
+        """Add a distribution with one module; ``platforms`` / ``general`` / ``hardware``
+        / ``server``: name → value.
 
         The module is called as the distribution is, with underscores. It notes that it was
         imported, and has ``note(event)``.

@@ -18,6 +18,8 @@ from runtime.core.entrypoints.cli import (
     new,
     ops,
     plugins,
+    run_batch,
+    serve,
 )
 from runtime.core.errors import RuntimeUserError
 from runtime.core.logging import set_up_logging
@@ -25,7 +27,7 @@ from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (generate, chat, bench, plugins, ops, conformance, collect_env, new)
+COMMANDS = (serve, generate, chat, run_batch, bench, plugins, ops, conformance, collect_env, new)
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 

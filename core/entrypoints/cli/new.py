@@ -14,7 +14,7 @@ from typing import Any
 
 from runtime.core.errors import ConfigError
 from runtime.plugins import PLUGIN_API_VERSION
-from runtime.plugins.hookspecs import GENERAL_GROUP, PLATFORM_GROUP
+from runtime.plugins.groups import GENERAL_GROUP, PLATFORM_GROUP
 
 # Templates of each kind, and where they go; $package is replaced in paths, too.
 _FILES: tuple[tuple[str, str, str], ...] = (

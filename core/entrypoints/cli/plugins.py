@@ -16,7 +16,7 @@ from runtime.core.platform.interface import Platform
 from runtime.core.platform.probing import probe
 from runtime.core.platform.select import select_platform
 from runtime.plugins.errors import PluginError
-from runtime.plugins.hookspecs import HARDWARE_GROUP, PLATFORM_GROUP
+from runtime.plugins.groups import HARDWARE_GROUP, PLATFORM_GROUP
 from runtime.plugins.manager import PluginManager, default_manager
 from runtime.plugins.records import PluginRecord, PluginState
 

@@ -9,7 +9,8 @@ import pytest
 
 from runtime.plugins import hookspecs
 from runtime.plugins.deprecations import Deprecation
-from runtime.plugins.hookspecs import GENERAL_GROUP, PLUGIN_API_VERSION, hookimpl
+from runtime.plugins.groups import GENERAL_GROUP
+from runtime.plugins.hookspecs import PLUGIN_API_VERSION, hookimpl
 from runtime.plugins.manager import PluginManager
 from runtime.plugins.records import PluginState
 

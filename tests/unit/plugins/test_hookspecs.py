@@ -142,3 +142,59 @@ def test_runtime_hardware_may_be_none(site):
     site.install("acme-cards", "def seen():\n    pass\n", hardware={"cards": "acme_cards:seen"})
     row = site.plugins()["cards"]
     assert (row["state"], row["reason"]) == ("available", "nothing that no platform serves")
+
+
+SERVER = """
+from fastapi import APIRouter
+from runtime.plugins import ServerExtension
+
+router = APIRouter()
+
+@router.get("/acme")
+def acme():
+    return {"acme": True}
+
+def extend():
+    note("extend")
+    return ServerExtension(routers=[router])
+"""
+ASK = """
+from fastapi import FastAPI
+from runtime.core.entrypoints.server.extensions import server_extensions
+for extension in server_extensions():
+    app = FastAPI()
+    for router in extension.routers:
+        app.include_router(router)
+    print(*app.openapi()["paths"])
+"""
+
+
+def test_runtime_server_as_a_plain_callable(site):
+    site.install("acme-web", SERVER, server={"web": "acme_web:extend"})
+    done = site.python("-c", ASK)
+    assert done.stdout == "/acme\n", done.stderr
+    assert site.events() == ["import acme_web", "extend"]
+    row = site.plugins()["web"]
+    assert (row["group"], row["state"]) == ("runtime.server_plugins", "available")
+
+
+def test_runtime_server_as_a_hook_of_a_module(site):
+    source = SERVER + HOOKS + "\n@hookimpl\ndef runtime_server():\n    return extend()\n"
+    site.install("acme-web", source, server={"web": "acme_web"})
+    assert site.python("-c", ASK).stdout == "/acme\n"
+
+
+def test_runtime_server_may_be_none(site):
+    site.install("acme-web", "def extend():\n    pass\n", server={"web": "acme_web:extend"})
+    done = site.python("-c", ASK)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_runtime_server_that_returns_something_else_is_a_failed_plugin(site):
+    site.install("acme-web", "def extend():\n    return 5\n", server={"web": "acme_web:extend"})
+    done = site.python("-c", ASK)
+    assert done.returncode == 0
+    assert "returned 5 where a ServerExtension is expected" in done.stderr
+    named = site.python("-c", ASK, VLLM_PLUGINS="web")
+    assert named.returncode == 1
+    assert "PluginError" in named.stderr

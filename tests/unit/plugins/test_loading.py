@@ -64,7 +64,8 @@ REASONS = {
     "wrong-hook": ("implements runtime_register(config), the hook is runtime_register() -> None"),
     "unknown-hook": (
         "implements runtime_registre(), which is no hook "
-        "(known: runtime_hardware, runtime_platform, runtime_register)"
+        "(known: runtime_hardware, runtime_platform, runtime_register, "
+        "runtime_server)"
     ),
     "async": "register is declared async: it is called and not awaited; make it plain",
     "async-hook": (

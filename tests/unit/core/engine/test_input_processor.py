@@ -24,6 +24,8 @@ def processor():
     def make(tokenizer=None, max_model_len=16, fits=lambda total, step: True, generation=None):
         model = SimpleNamespace(
             hf=HFConfig({"eos_token_id": 3}),
+            architecture="LlamaForCausalLM",
+            pooling=None,
             generation=HFConfig(generation or {}),
             vocab_size=40,
             max_model_len=max_model_len,

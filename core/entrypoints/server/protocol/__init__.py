@@ -1,0 +1,1 @@
+"""What clients send and receive, as pydantic models: one source for checks and OpenAPI."""

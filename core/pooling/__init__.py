@@ -1,0 +1,1 @@
+"""Pooling: from a prompt's hidden states to its embedding."""
