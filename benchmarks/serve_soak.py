@@ -54,7 +54,7 @@ async def loop(reset: bool = False):
 def server():
     return ServerExtension(routers=[router])
 """
-WORDS = "the a river sky why how number tell me about of in seven light water and x y z".split(" ")
+WORDS = str(__doc__).split()
 
 RAW = argparse.RawTextHelpFormatter
 

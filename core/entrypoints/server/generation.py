@@ -45,6 +45,9 @@ class Generation:
         many = len(prompts) > 1
         prepared: list[PreparedRequest] = []
         for index, prompt in enumerate(prompts):
+            if index:
+                # There may be thousands of prompts, and others to be served.
+                await asyncio.sleep(0)
             name = f"{request_id}-{index}" if many else request_id
             try:
                 prepared.append(await engine.prepare(name, prompt, params))
