@@ -189,6 +189,10 @@ class RequestTracker:
         """What the user asked for."""
         return self.first.params
 
+    def all_outputs(self) -> list[CompletionOutput]:
+        """Everything so far, whatever has been told of it."""
+        return [stream.snapshot(OutputKind.CUMULATIVE) for stream in self.streams.values()]
+
     def output(self) -> RequestOutput | None:
         """What there is to tell the user now; None where there is nothing."""
         kind = self.params.output_kind

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from runtime.core.entrypoints.server import chat, completions, embeddings, models, monitoring
+from runtime.core.entrypoints.server import chat, completions, embeddings, models, monitoring, page
 from runtime.core.entrypoints.server.anthropic import messages
 from runtime.core.entrypoints.server.api_keys import ApiKeys, api_keys
 from runtime.core.entrypoints.server.body_limit import BodyLimit
@@ -62,5 +62,5 @@ def _add_middleware(
 
 
 def _own_routers() -> list[APIRouter]:
-    own = (completions, chat, embeddings, messages, models, monitoring)
+    own = (completions, chat, embeddings, messages, models, monitoring, page)
     return [module.router for module in own]
