@@ -93,7 +93,7 @@ class TestChat:
         page.get_by_text("256 tokens of context").wait_for()
         waiting = []
         # An answer that does not come, so that there is time to press a key.
-        page.route("**/v1/chat/completions", waiting.append)
+        page.route("**/v1/chat/completions", lambda route: waiting.append(route))
         self.say(page, "hi")
         stop = page.get_by_role("button", name="Stop")
         assert stop.is_enabled()
