@@ -10,6 +10,7 @@ RUNTIME_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/runtime
 BIN := .venv/bin
 KERNELS := $(shell find kernels_cpu cmake -type f 2>/dev/null)
 SMOLLM2 := $(RUNTIME_CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
+MINILM := $(RUNTIME_CACHE)/all-MiniLM-L6-v2
 export RUNTIME_CACHE
 
 .DEFAULT_GOAL := help
@@ -26,7 +27,7 @@ demo: .venv/kernels $(SMOLLM2) ## Set up, fetch a small model and generate text 
 
 kernels: .venv/kernels ## Build the kernels of the CPU platform and install them
 
-weights: $(SMOLLM2) ## Fetch the small model that the demo and the tests use
+weights: $(SMOLLM2) $(MINILM) ## Fetch the small models that the demo and the tests use
 
 test: .venv/tested .venv/kernels ## Set up and pass the tests
 	$(BIN)/pytest -n 2
@@ -37,11 +38,16 @@ test-cuda: ## Pass the tests that need an NVIDIA GPU, with python3's own package
 	PYTHONPATH="$(CURDIR):$$PYTHONPATH" python3 -m runtime conformance --platform cuda
 
 # The kernels' own test program, which needs no torch: here, and for ARM64 under an emulator.
-KERNEL_TEST = $(BIN)/cmake -S kernels_cpu/tests -B $(1) $(2) >/dev/null && \
+KERNEL_TEST = $(BIN)/cmake -S $(or $(3),kernels_cpu)/tests -B $(1) $(2) >/dev/null && \
   $(BIN)/cmake --build $(1) --parallel 2 && $(BIN)/ctest --test-dir $(1) --output-on-failure
 
-test-kernels: .venv/tested ## Run the CPU kernels' own tests
+test-kernels: .venv/tested ## Run the kernels' own tests (those of CUDA on the host, where nvcc is)
 	$(call KERNEL_TEST,build/kernel-tests,)
+	@if command -v nvcc >/dev/null; then \
+	  $(call KERNEL_TEST,build/cuda-kernel-tests,,kernels_cuda); \
+	else \
+	  echo "make: no nvcc: the CUDA kernels' tests are left out" >&2; \
+	fi
 
 test-arm: .venv/tested ## Run them for ARM64 (needs g++-aarch64-linux-gnu and qemu-user-static)
 	@command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null || { \
@@ -60,7 +66,8 @@ sanitize-cuda: ## Run the CUDA kernels' tests under compute-sanitizer, with pyth
 	for tool in memcheck racecheck; do \
 	  PYTHONPATH="$(CURDIR):$$PYTHONPATH" PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
 	  compute-sanitizer --tool $$tool --error-exitcode 1 --kernel-name-exclude kns=at:: \
-	  python3 -m pytest -q -n 0 -p no:cacheprovider tests/device/cuda/test_kernels_ops.py || exit 1; \
+	  python3 -m pytest -q -n 0 -p no:cacheprovider -k "not cudnn" \
+	  tests/device/cuda/test_kernels_ops.py tests/device/cuda/test_attention.py || exit 1; \
 	done
 
 C_SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
@@ -125,3 +132,6 @@ clean: ## Remove the environment and build products
 
 $(SMOLLM2): | .venv/bin/python
 	$(BIN)/python scripts/fetch_smollm2.py $@
+
+$(MINILM): | .venv/bin/python
+	$(BIN)/python scripts/fetch_minilm.py $@

@@ -22,7 +22,7 @@ import torch
 from runtime.core.ops.registry import get_op
 from runtime.platforms.cuda.platform import CudaPlatform
 
-HIDDEN, INNER, HEADS, KV_HEADS, SIZE = 4096, 14336, 32, 8, 128
+HIDDEN, INNER, HEADS, KV_HEADS, SIZE, VOCAB = 4096, 14336, 32, 8, 128, 128256
 L2 = 50 << 20
 DTYPE = torch.bfloat16
 CALLS, REPLAYS = 64, 15
@@ -49,6 +49,26 @@ def rotary(tokens: int) -> tuple[Any, ...]:
     cache = random(2, tokens // 16 + 2, 16, KV_HEADS, SIZE)
     positions = torch.arange(tokens, device="cuda")
     return query, key, value, positions, random(8192, SIZE), cache, positions + 16
+
+
+def drawing(rows: int, top_k: int, top_p: float) -> tuple[Any, ...]:
+    """Logits spread as models' are, and one setting for all rows."""
+
+    def column(value: float) -> torch.Tensor:
+        return torch.full((rows,), value, device="cuda")
+
+    uniform = torch.rand(rows, device="cuda")
+    limit = column(top_k).int()
+    return random(rows, VOCAB) * 3, column(0.8), limit, column(top_p), column(0.0), uniform
+
+
+def penalising(rows: int, tokens: int) -> tuple[Any, ...]:
+    """Rows of so many tokens, the last half of them output."""
+    starts = torch.arange(rows + 1, device="cuda", dtype=torch.int32) * tokens
+    ids = torch.randint(VOCAB, (rows * tokens,), device="cuda", dtype=torch.int32)
+    factors = (torch.full((rows,), x, device="cuda") for x in (1.1, 0.1, 0.1))
+    logits = torch.randn((rows, VOCAB), device="cuda")
+    return logits, ids, starts, starts[:-1] + tokens // 2, *factors
 
 
 def cases() -> Iterator[Case]:
@@ -78,6 +98,32 @@ def cases() -> Iterator[Case]:
             lambda tokens=tokens: rotary(tokens),
             4 * tokens * (HEADS + 2 * KV_HEADS) * SIZE,
         )
+    for rows in (1, 64):
+        logits = 2 * rows * VOCAB
+        yield Case(
+            "greedy_sample",
+            f"{rows}x{VOCAB}",
+            lambda rows=rows: (random(rows, VOCAB),),
+            logits,
+        )
+        yield Case(
+            "sample_tokens",
+            f"{rows}x{VOCAB} top-k 50 top-p 0.9",
+            lambda rows=rows: drawing(rows, 50, 0.9),
+            logits,
+        )
+        yield Case(
+            "sample_tokens",
+            f"{rows}x{VOCAB} top-p 0.9",
+            lambda rows=rows: drawing(rows, 0, 0.9),
+            logits,
+        )
+        yield Case(
+            "apply_penalties",
+            f"{rows}x{VOCAB} of 1000",
+            lambda rows=rows: penalising(rows, 1000),
+            rows * 4000,
+        )
     for rows in (1, 2, 4, 8):
         for n, k in ((6144, HIDDEN), (HIDDEN, HIDDEN), (2 * INNER, HIDDEN), (HIDDEN, INNER)):
             yield Case(
@@ -88,9 +134,9 @@ def cases() -> Iterator[Case]:
             )
     yield Case(
         "linear",
-        f"1x{HIDDEN}x128256",
-        lambda: (random(1, HIDDEN), random(128256, HIDDEN), None),
-        2 * 128256 * HIDDEN,
+        f"1x{HIDDEN}x{VOCAB}",
+        lambda: (random(1, HIDDEN), random(VOCAB, HIDDEN), None),
+        2 * VOCAB * HIDDEN,
     )
 
 

@@ -1,6 +1,7 @@
 """Workloads a to d on a model of Llama-3.1-8B's shape: bfloat16, random weights, greedy.
 
-    python benchmarks/gpu_llama8b.py [--platform NAME] [--workloads bcad] [--out FILE]
+    python benchmarks/gpu_llama8b.py [--platform NAME] [--workloads bcad] [--attention CLASS]
+        [--out FILE]
 
 One JSON line each, the median of three runs after a warm-up, with versions and clocks in it:
 
@@ -57,6 +58,21 @@ def clocks():
     return done.stdout.splitlines()[0].strip()
 
 
+def with_attention(name, backend):
+    """A platform that prefers an attention backend, by its class's qualified name."""
+    from runtime.core.platform.select import select_platform
+
+    platform = select_platform(name).platform
+    policy = type(platform.policy)
+
+    class Preferring(policy):
+        def attention_backends(self):
+            return [backend, *super().attention_backends()]
+
+    platform.policy = Preferring()
+    return platform
+
+
 class Bench:
     """An engine and what is measured on it."""
 
@@ -76,7 +92,11 @@ class Bench:
             started = time.perf_counter()
             self.llm = LLM(
                 folder,
-                platform=args.platform,
+                platform=(
+                    with_attention(args.platform, args.attention)
+                    if args.attention
+                    else args.platform
+                ),
                 load_format="dummy",
                 skip_tokenizer_init=True,
                 dtype="bfloat16",
@@ -92,6 +112,7 @@ class Bench:
             engine_start_s=round(self.start_s, 2),
             max_num_seqs=engine.scheduler.max_num_seqs,
             max_num_batched_tokens=engine.scheduler.max_num_batched_tokens,
+            attention=self.args.attention,
         )
 
     def write(self, what, **values):
@@ -175,6 +196,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--platform", default="cuda")
     parser.add_argument("--workloads", default="bcad")
+    parser.add_argument("--attention", help="backend to prefer, as its module:class")
     parser.add_argument("--layers", type=int, default=CONFIG["num_hidden_layers"])
     parser.add_argument("--enforce-eager", action="store_true")
     parser.add_argument("--out")

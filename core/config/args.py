@@ -87,7 +87,9 @@ class EngineArgs:
     enable_prefix_caching: bool | None = _arg(
         "KV cache", "Reuse KV blocks of prompts that begin alike (default: on)", None
     )
-    kv_cache_dtype: str = _arg("KV cache", "Dtype of the KV cache; auto is the model's", "auto")
+    kv_cache_dtype: str = _arg(
+        "KV cache", "Dtype of the KV cache; auto is the model's, fp8 is float8_e4m3fn", "auto"
+    )
     num_kv_blocks_override: int | None = _arg(
         "KV cache", "Blocks in the KV cache, whatever the memory holds", None
     )

@@ -165,6 +165,10 @@ def _max_model_len(args: EngineArgs, hf: Mapping[str, Any], pooling: PoolingConf
     return asked
 
 
+_CACHE_DTYPE_ALIASES: Mapping[str, str] = {"fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn"}
+"""Names that users know, of torch's dtypes."""
+
+
 def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> CacheConfig:
     size = capabilities.kv_block_size if args.block_size is None else args.block_size
     allowed = capabilities.kv_block_sizes
@@ -172,7 +176,8 @@ def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> Cache
         raise ConfigError(f"block_size={size} must be one of {', '.join(map(str, allowed))}")
     if size < 1 or size & (size - 1):
         raise ConfigError(f"block_size={size} must be a power of two")
-    if args.kv_cache_dtype not in capabilities.kv_cache_dtypes:
+    dtype = _CACHE_DTYPE_ALIASES.get(args.kv_cache_dtype, args.kv_cache_dtype)
+    if dtype not in capabilities.kv_cache_dtypes:
         choices = ", ".join(capabilities.kv_cache_dtypes)
         raise ConfigError(f"kv_cache_dtype={args.kv_cache_dtype!r} must be one of {choices}")
     override = _one_of_two(args, "num_kv_blocks_override", "num_gpu_blocks_override")
@@ -182,7 +187,7 @@ def _cache_config(args: EngineArgs, capabilities: PlatformCapabilities) -> Cache
     if share is not None and not 0 < share <= 1:
         raise ConfigError(f"memory_utilization={share} must be above 0 and at most 1")
     caching = True if args.enable_prefix_caching is None else args.enable_prefix_caching
-    return CacheConfig(size, caching, override, args.kv_cache_dtype, share)
+    return CacheConfig(size, caching, override, dtype, share)
 
 
 def _one_of_two(args: EngineArgs, name: str, alias: str) -> Any:

@@ -12,26 +12,23 @@ from types import TracebackType
 from typing import Any
 
 from runtime.core.config.args import EngineArgs
-from runtime.core.config.resolve import resolve_config
+from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.engine.children import split
-from runtime.core.engine.client import SHUTDOWN_SECONDS, EngineClient
+from runtime.core.engine.client import SHUTDOWN_SECONDS, EngineClient, EngineConnection
 from runtime.core.engine.input_processor import InputProcessor, Prompt
-from runtime.core.engine.llm_engine import load_general_plugins
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
+from runtime.core.engine.resolved import ResolvedEngine
 from runtime.core.engine.stats import StatLogger, TokenTimes
 from runtime.core.engine.wire import AbortRequests, AddRequests, EngineStats, EngineStep
 from runtime.core.errors import ConfigError, EngineDeadError, RequestError
-from runtime.core.loader.open import open_checkpoint
 from runtime.core.messages import EngineOutput, EngineRequest
-from runtime.core.platform.select import select_platform
 from runtime.core.pooling.inputs import PoolingInputProcessor
 from runtime.core.pooling.outputs import PoolingRequestOutput
 from runtime.core.pooling.params import PoolingParams
 from runtime.core.pooling.requests import PoolingFutures
 from runtime.core.sampling.params import OutputKind, SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
-from runtime.core.tokenizer.load import load_tokenizer
 from runtime.plugins.records import one_line
 
 logger = logging.getLogger(__name__)
@@ -68,17 +65,26 @@ class AsyncLLM:
         unknown = sorted(set(kwargs) - known)
         if unknown:
             raise ConfigError(f"unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        args = EngineArgs(model=str(model), **kwargs)
-        load_general_plugins()
-        selection = select_platform(args.platform)
-        logger.info("platform %s", selection.reason)
-        checkpoint = open_checkpoint(args.model, args.load_format)
-        config = resolve_config(args, selection.platform, checkpoint)
-        self.tokenizer: Tokenizer | None = (
-            None if args.skip_tokenizer_init else load_tokenizer(checkpoint, args.tokenizer)
-        )
-        self._client = EngineClient(config, lower_max_model_len=args.max_model_len == "auto")
-        ready = self._client.ready
+        engine = ResolvedEngine.from_args(EngineArgs(model=str(model), **kwargs))
+        # Before the model: what is wrong with it should not be learnt after minutes.
+        tokenizer = engine.tokenizer()
+        client = EngineClient(engine.config, lower_max_model_len=engine.lower_max_model_len)
+        self._attach(engine.config, tokenizer, client)
+
+    @classmethod
+    def attached(cls, args: EngineArgs, connection: EngineConnection) -> AsyncLLM:
+        """One of several in processes of their own over one engine, which somebody else started."""
+        engine = ResolvedEngine.from_args(args)
+        made = cls.__new__(cls)
+        made._attach(engine.config, engine.tokenizer(), connection)
+        return made
+
+    def _attach(
+        self, config: RuntimeConfig, tokenizer: Tokenizer | None, connection: EngineConnection
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._client = connection
+        ready = connection.ready
         self.cache_summary = ready.summary
         self.config = dataclasses.replace(
             config, model=dataclasses.replace(config.model, max_model_len=ready.max_model_len)

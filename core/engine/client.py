@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from typing import Protocol
 
 import msgspec
 import zmq
@@ -37,6 +38,25 @@ _POLL_MS = 200
 SHUTDOWN_SECONDS = 5.0
 """How long an engine gets to end by itself."""
 _LAST_WORDS_SECONDS = 0.2
+
+
+class EngineConnection(Protocol):
+    """An engine as ``AsyncLLM`` sees it."""
+
+    ready: EngineReady
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process id."""
+
+    def send(self, command: Command) -> None:
+        """Hand a command over; never waits."""
+
+    async def receive(self, take: Callable[[EngineStep], None]) -> EngineDeadError:
+        """Give each step to ``take``; returns why there are no more."""
+
+    def shutdown(self, timeout: float = SHUTDOWN_SECONDS) -> None:
+        """Let go of the engine."""
 
 
 class EngineClient:
@@ -84,7 +104,11 @@ class EngineClient:
 
     def send(self, command: Command) -> None:
         """Hand a command over; never waits."""
-        self._commands.send(self._encoder.encode(command), zmq.NOBLOCK)
+        self.send_encoded(self._encoder.encode(command))
+
+    def send_encoded(self, command: bytes) -> None:
+        """The same, of a command that somebody has encoded."""
+        self._commands.send(command, zmq.NOBLOCK)
 
     async def receive(self, take: Callable[[EngineStep], None]) -> EngineDeadError:
         """Give each step to ``take``; returns why there are no more."""

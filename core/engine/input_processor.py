@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from runtime.core.config.runtime import RuntimeConfig
 from runtime.core.errors import RequestError
 from runtime.core.messages import EngineRequest
+from runtime.core.pooling.config import check_generates
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.sampling.registry import check_processor_names
 from runtime.core.structured_output.validator import StructuredOutputValidator
@@ -50,12 +51,7 @@ class InputProcessor:
         Raises:
             RequestError: names the field at fault.
         """
-        if self._config.model.pooling is not None:
-            raise RequestError(
-                f"this engine pools {self._config.model.architecture}: it gives embeddings "
-                "(LLM.embed, /v1/embeddings) and generates no text",
-                "model",
-            )
+        check_generates(self._config.model)
         self._check_params(params)
         text, token_ids, salt = self.tokens_of(prompt)
         token_ids = self._truncate(token_ids, params)

@@ -6,35 +6,22 @@ import logging
 from collections.abc import Iterable
 
 from runtime.core.config.args import EngineArgs
-from runtime.core.config.resolve import resolve_config
 from runtime.core.engine.children import split
 from runtime.core.engine.core import EngineCore
 from runtime.core.engine.input_processor import InputProcessor, Prompt
 from runtime.core.engine.output_processor import RequestTracker
 from runtime.core.engine.outputs import RequestOutput
-from runtime.core.errors import ConfigError, RequestError
-from runtime.core.loader.open import open_checkpoint
+from runtime.core.engine.resolved import ResolvedEngine
+from runtime.core.errors import RequestError
 from runtime.core.ops.registry import resolve_ops
-from runtime.core.platform.select import select_platform
 from runtime.core.pooling.inputs import PoolingInputProcessor
 from runtime.core.pooling.outputs import PoolingRequestOutput
 from runtime.core.pooling.params import PoolingParams
 from runtime.core.pooling.requests import PendingPooling
 from runtime.core.sampling.params import SamplingParams
 from runtime.core.tokenizer.interface import Tokenizer
-from runtime.core.tokenizer.load import load_tokenizer
-from runtime.plugins.errors import PluginError
-from runtime.plugins.manager import default_manager
 
 logger = logging.getLogger(__name__)
-
-
-def load_general_plugins() -> None:
-    """Call every general plugin, once a process; ConfigError where a named one fails."""
-    try:
-        default_manager().load_general()
-    except PluginError as error:
-        raise ConfigError(str(error)) from error
 
 
 class LLMEngine:
@@ -59,16 +46,14 @@ class LLMEngine:
         Raises:
             RuntimeUserError: says in one line what to mend; nothing is left half-loaded.
         """
-        load_general_plugins()
-        selection = select_platform(args.platform)
-        logger.info("platform %s", selection.reason)
-        checkpoint = open_checkpoint(args.model, args.load_format)
-        config = resolve_config(args, selection.platform, checkpoint)
-        tokenizer = None if args.skip_tokenizer_init else load_tokenizer(checkpoint, args.tokenizer)
-        selection.platform.load_ops()
-        resolve_ops(selection.platform)
-        lower = args.max_model_len == "auto"
-        return cls(EngineCore(config, checkpoint, lower_max_model_len=lower), tokenizer)
+        engine = ResolvedEngine.from_args(args)
+        tokenizer = engine.tokenizer()
+        engine.config.platform.load_ops()
+        resolve_ops(engine.config.platform)
+        core = EngineCore(
+            engine.config, engine.checkpoint, lower_max_model_len=engine.lower_max_model_len
+        )
+        return cls(core, tokenizer)
 
     @property
     def has_unfinished_requests(self) -> bool:

@@ -145,6 +145,8 @@ class RequestTracker:
         self.request_id = request_id
         self.prompt = prompt
         self.first = children[0]
+        # The engine's own list stays out of users' hands; all outputs share this one.
+        self._prompt_token_ids = list(self.first.prompt_token_ids)
         self.tokenizer = tokenizer
         self.streams = {
             child.request_id: OutputStream(child, index, tokenizer)
@@ -189,6 +191,10 @@ class RequestTracker:
         """What the user asked for."""
         return self.first.params
 
+    def all_outputs(self) -> list[CompletionOutput]:
+        """Everything so far, whatever has been told of it."""
+        return [stream.snapshot(OutputKind.CUMULATIVE) for stream in self.streams.values()]
+
     def output(self) -> RequestOutput | None:
         """What there is to tell the user now; None where there is nothing."""
         kind = self.params.output_kind
@@ -203,7 +209,7 @@ class RequestTracker:
         return RequestOutput(
             request_id=self.request_id,
             prompt=self.prompt,
-            prompt_token_ids=list(self.first.prompt_token_ids),
+            prompt_token_ids=self._prompt_token_ids,
             outputs=[stream.snapshot(kind) for stream in self.streams.values()],
             finished=self.finished,
             num_cached_tokens=self.num_cached_tokens,

@@ -53,7 +53,7 @@ def run_engine(config: RuntimeConfig, folder: str, lower_max_model_len: bool) ->
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _end_with_parent(folder)
+    end_with_parent(folder)
     context = zmq.Context()
     commands, reports = context.socket(zmq.PULL), context.socket(zmq.PUSH)
     commands.connect(address(folder, COMMANDS))
@@ -92,7 +92,7 @@ def _load(config: RuntimeConfig, lower_max_model_len: bool) -> EngineCore:
     return EngineCore(config, checkpoint, lower_max_model_len=lower_max_model_len)
 
 
-def _end_with_parent(folder: str) -> None:
+def end_with_parent(folder: str) -> None:
     """End this process, even within a step, when the one that started it is gone."""
     parent = multiprocessing.parent_process()
     if parent is None:

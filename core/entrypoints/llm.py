@@ -25,6 +25,7 @@ from runtime.core.entrypoints.beam_search import (
 )
 from runtime.core.errors import ConfigError, RequestError
 from runtime.core.messages import TokenLogprobs
+from runtime.core.pooling.config import check_generates
 from runtime.core.pooling.outputs import (
     EmbeddingRequestOutput,
     PoolingRequestOutput,
@@ -256,6 +257,7 @@ class LLM:
         add_generation_prompt: bool,
         variables: Mapping[str, Any] | None,
     ) -> Prompt:
+        check_generates(self.engine.config.model)
         if not messages:
             raise RequestError("messages is empty", "messages")
         tokenizer = self.get_tokenizer()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.errors import ConfigError
+from runtime.core.errors import ConfigError, RequestError
 from runtime.core.models.registry import is_encoder, pools_only
 from runtime.core.pooling.params import PoolingType
 from runtime.core.pooling.sentence_transformers import read_sentence_transformers
@@ -15,7 +15,7 @@ from runtime.core.pooling.sentence_transformers import read_sentence_transformer
 if TYPE_CHECKING:
     from runtime.core.config.args import EngineArgs
     from runtime.core.config.hf_config import HFConfig
-    from runtime.core.config.runtime import RuntimeConfig
+    from runtime.core.config.runtime import ModelConfig, RuntimeConfig
     from runtime.core.loader.checkpoint import Checkpoint
 
 SEQUENCE_TYPES = (PoolingType.MEAN, PoolingType.CLS, PoolingType.LAST)
@@ -68,6 +68,11 @@ def resolve_pooling(args: EngineArgs, checkpoint: Checkpoint, model: type) -> Po
             f"convert='none': {name} generates; pass convert='embed' to have embeddings"
         )
     hf = checkpoint.config
+    if not is_encoder(model) and not hf.get("is_causal", True):
+        raise ConfigError(
+            f"{name} of {checkpoint.path} attends in both directions (is_causal=false in its "
+            "config.json), which is not supported for this architecture"
+        )
     config = PoolingConfig(
         type=PoolingType.CLS if is_encoder(model) else PoolingType.LAST,
         normalize=True,
@@ -140,4 +145,14 @@ def check_steps(config: RuntimeConfig) -> None:
         raise ConfigError(
             f"max_num_batched_tokens={limits.max_num_batched_tokens} must be at least "
             f"max_model_len={length}: an encoder computes each prompt in one step"
+        )
+
+
+def check_generates(model: ModelConfig) -> None:
+    """Raise RequestError where a request wants text of an engine that pools."""
+    if model.pooling is not None:
+        raise RequestError(
+            f"this engine pools {model.architecture}: it gives embeddings (LLM.embed, "
+            "/v1/embeddings) and generates no text",
+            "model",
         )

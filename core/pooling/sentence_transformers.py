@@ -7,6 +7,7 @@ normalisation; each has a folder with its own settings.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ from typing import Any
 from runtime.core.errors import ModelLoadError
 from runtime.core.pooling.params import PoolingType
 
+logger = logging.getLogger(__name__)
+
 MODULES = "modules.json"
 TRANSFORMER_CONFIGS = "sentence_*_config.json"
+LIBRARY_CONFIG = "config_sentence_transformers.json"
 TOKENIZER = "tokenizer_config.json"
 POOLING_CONFIG = "config.json"
 
@@ -67,6 +71,13 @@ def read_sentence_transformers(path: Path) -> SentenceTransformers | None:
         )
     if "Pooling" not in kinds:
         return None
+    prompt = _object(path / LIBRARY_CONFIG).get("default_prompt_name")
+    if prompt is not None:
+        logger.warning(
+            "%s: default_prompt_name is %r; here texts are embedded as they are given",
+            path / LIBRARY_CONFIG,
+            prompt,
+        )
     folder = path / str(kinds.get("Transformer", {}).get("path", ""))
     settings = _settings(folder)
     # Newer versions of the library keep the limit with the tokenizer.

@@ -77,3 +77,33 @@ class TinyModel:
             f"token {place + 1} after a prompt of {len(prompt)} is {tokens[place]}, transformers "
             f"has {int(logits[place].argmax())}, whose logit is {float(behind[place]):.3g} higher"
         )
+
+
+class TinyBody:
+    """A checkpoint without a head in a folder, and transformers' own model of it on the host."""
+
+    def __init__(self, transformers: Any, kind: str, folder: Path, positions: int) -> None:
+        """Make a random model with transformers, which the caller imports.
+
+        Args:
+            transformers: the package.
+            kind: transformers' model type.
+            folder: an empty folder for the checkpoint.
+            positions: the longest prompt.
+        """
+        shape = {**SHAPE, "max_position_embeddings": positions}
+        config = transformers.AutoConfig.for_model(kind, **shape)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            model = transformers.AutoModel.from_config(
+                config, dtype=torch.float32, attn_implementation="eager"
+            )
+        self.path = folder
+        self.model = model.eval()
+        self.model.save_pretrained(folder)
+
+    @torch.inference_mode()
+    def hidden_states(self, prompt: Sequence[int]) -> torch.Tensor:
+        """Last hidden states [T, hidden_size] of a prompt's tokens."""
+        states: torch.Tensor = self.model(torch.tensor([list(prompt)])).last_hidden_state[0]
+        return states

@@ -17,6 +17,7 @@ PARTS: Mapping[str, str] = MappingProxyType(
         "attention": "Attention backends",
         "collectives": "Collectives of two workers",
         "device": "Devices and their memory",
+        "embeddings": "Embeddings of whole models",
         "engine": "Tokens of whole models",
         "graphs": "Graphs",
         "ops": "Ops",

@@ -31,14 +31,8 @@ void set_cache(RotaryArgs& args, const Tensor& key, const Tensor& value, const T
   check_vector(slot_mapping, "slot_mapping", ScalarType::Long, key.size(0), key);
   const bool narrow = kv_cache.scalar_type() == ScalarType::Float8_e4m3fn;
   if (!narrow) check_type(kv_cache, "kv_cache", key.scalar_type());
-  STD_TORCH_CHECK(k_scale.has_value() == narrow && v_scale.has_value() == narrow,
-                  "k_scale and v_scale are given with a float8_e4m3fn kv_cache and with no other");
-  if (narrow) {
-    check_vector(*k_scale, "k_scale", ScalarType::Float, 1, key);
-    check_vector(*v_scale, "v_scale", ScalarType::Float, 1, key);
-    args.key_scale = static_cast<const float*>(k_scale->const_data_ptr());
-    args.value_scale = static_cast<const float*>(v_scale->const_data_ptr());
-  }
+  args.key_scale = scale_of(k_scale, "k_scale", narrow, key);
+  args.value_scale = scale_of(v_scale, "v_scale", narrow, key);
   args.dtype = dtype_of(key, "key");
   args.cache_dtype = narrow ? DType::kFloat8E4M3 : args.dtype;
   args.key = key.const_data_ptr();

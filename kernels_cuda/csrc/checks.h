@@ -7,6 +7,7 @@
 #include <torch/headeronly/util/Exception.h>
 
 #include <limits>
+#include <optional>
 
 #include "runtime_kernels_cuda/device.h"
 #include "runtime_kernels_cuda/types.h"
@@ -70,6 +71,15 @@ inline void check_vector(const Tensor& x, const char* name, ScalarType type, int
   check_type(x, name, type);
   check_size(x, name, 0, size);
   check_contiguous(x, name);
+}
+
+// The scale of a float8 cache: one number, or null, which is 1.
+inline const float* scale_of(const std::optional<Tensor>& x, const char* name, bool narrow,
+                             const Tensor& other) {
+  if (!x.has_value()) return nullptr;
+  STD_TORCH_CHECK(narrow, name, " is given, but kv_cache is not float8_e4m3fn");
+  check_vector(*x, name, ScalarType::Float, 1, other);
+  return static_cast<const float*>(x->const_data_ptr());
 }
 
 // A contiguous tensor of the same shape, dtype and device as another.

@@ -33,16 +33,17 @@ if TYPE_CHECKING:
 SCORE = 10
 """Low: any accelerator that is there should win."""
 
+_WITHOUT_KERNELS = frozenset(("block_linear", "encoder_attention", "gelu", "layer_norm"))
+"""Ops that are torch's. Blocks are multiplied with by the scheme of packed weights, not by the op.
+"""
+
 
 class CpuPolicy(PlatformPolicy):
     """The compiled kernels first, where they are installed."""
 
     def op_priority(self, op_name: str) -> Sequence[str]:
-        """The kernels; what they do not take is torch's.
-
-        Blocks are multiplied with by the scheme of packed weights, not through the op.
-        """
-        return () if op_name == "block_linear" else ("kernels",)
+        """The kernels; what they do not take is torch's."""
+        return () if op_name in _WITHOUT_KERNELS else ("kernels",)
 
     def attention_backends(self) -> Sequence[str]:
         """The kernels' backend, which has a reason against every layer where they are missing."""

@@ -1,18 +1,22 @@
-"""The attention backend of devices of compute capability 9.0: prompts by the compiled kernel."""
+"""The attention backend of devices of compute capability 9.0: all by compiled kernels."""
 
 from __future__ import annotations
 
 import torch
 
-from runtime.core.attention.interface import AttentionSpec
-from runtime.platforms.cuda.kernels import operators, why_missing
-from runtime.platforms.shared.takes import HALVES
-from runtime.platforms.triton.attention import (
-    TritonAttention,
-    TritonBackend,
-    TritonMetadata,
-    TritonMetadataBuilder,
+from runtime.core.attention.interface import (
+    AttentionBackend,
+    AttentionSpec,
+    BatchMetadata,
+    GraphSupport,
 )
+from runtime.platforms.cuda.kernels import operators, why_missing
+from runtime.platforms.cuda.split_kv import (
+    SplitKvAttention,
+    SplitKvMetadataBuilder,
+    reasons_against_decodes,
+)
+from runtime.platforms.triton.attention import TritonMetadata
 
 CAPABILITY = 9
 """Major compute capability whose matrix units the kernel is written for."""
@@ -24,16 +28,20 @@ MIN_BLOCK = 8
 """Slots of a block that are copied at once."""
 
 
-class HopperMetadataBuilder(TritonMetadataBuilder):
-    """Triton's, with the compiled kernel's tiles."""
+class HopperMetadataBuilder(SplitKvMetadataBuilder):
+    """With the compiled kernels' tiles and parts."""
 
     def prefill_rows(self) -> int:
         """Tokens of a tile."""
         return ROWS
 
+    def _prompts(self, batch: BatchMetadata) -> int:
+        """Whole prompts are attended to like others."""
+        return 0
 
-class HopperAttention(TritonAttention):
-    """Prompts by the compiled kernel, decodes by Triton's."""
+
+class HopperAttention(SplitKvAttention):
+    """Prompts by a compiled kernel, too."""
 
     def _prefill(
         self,
@@ -58,25 +66,25 @@ class HopperAttention(TritonAttention):
         )
 
 
-class HopperBackend(TritonBackend):
+class HopperBackend(AttentionBackend):
     """For half-size floats and heads of 64 or 128 elements."""
 
     name = "hopper"
+    graph_support = GraphSupport.UNIFORM_SINGLE_TOKEN_DECODE
     builder_class = HopperMetadataBuilder
     impl_class = HopperAttention
 
     @classmethod
     def reasons_against(cls, spec: AttentionSpec) -> list[str]:
-        """Triton's, an older or newer device, missing kernels, other dtypes, heads and blocks."""
-        reasons = super().reasons_against(spec)
-        missing = why_missing()
-        if missing is not None:
-            return [*reasons, missing]
+        """Those against decodes, an older or newer device, other heads and blocks."""
+        reasons = reasons_against_decodes(spec)
+        if why_missing() is not None:
+            return reasons
         major, minor = torch.cuda.get_device_capability()
         if major != CAPABILITY:
             reasons.append(f"compute capability {major}.{minor} is not {CAPABILITY}.0")
-        if spec.dtype not in HALVES:
-            reasons.append(f"dtype {spec.dtype} is not bfloat16 or float16")
+        if spec.kv_cache_dtype != spec.dtype:
+            reasons.append(f"prompts need a KV cache of {spec.dtype}")
         if spec.head_size not in (64, 128):
             reasons.append(f"head size {spec.head_size} is neither 64 nor 128")
         if spec.block_size < MIN_BLOCK or spec.block_size & (spec.block_size - 1):

@@ -55,11 +55,12 @@ class CudaPolicy(PlatformPolicy):
     def attention_backends(self) -> Sequence[str]:
         """By cuDNN and Triton, then others; each has a reason against all without Triton.
 
-        The compiled kernel's is behind until the engine has been measured with it on a GPU.
+        Those of compiled kernels are behind until the engine has been measured with them on a GPU.
         """
         return (
             "runtime.platforms.cuda.attention:CudaBackend",
             "runtime.platforms.cuda.hopper:HopperBackend",
+            "runtime.platforms.cuda.split_kv:SplitKvBackend",
             "runtime.platforms.triton.attention:TritonBackend",
         )
 
@@ -75,12 +76,15 @@ class CudaPolicy(PlatformPolicy):
 
 _OPS = frozenset(
     (
+        "apply_penalties",
         "fused_add_rms_norm",
         "gelu_tanh_and_mul",
+        "greedy_sample",
         "linear",
         "rms_norm",
         "rotary_embedding",
         "rotary_write_kv_cache",
+        "sample_tokens",
         "silu_and_mul",
         "write_kv_cache",
     )
@@ -120,6 +124,7 @@ class CudaPlatform(Platform):
         """Three float types, graphs, streams and page-locked memory."""
         return PlatformCapabilities(
             dtypes=("bfloat16", "float16", "float32"),
+            kv_cache_dtypes=("auto", "float8_e4m3fn"),
             pinned_memory=True,
             streams=True,
             graph_capture=True,

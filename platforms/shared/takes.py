@@ -50,19 +50,25 @@ def takes_rotary_embedding(
     )
 
 
-def takes_write_kv_cache(
+def takes_written(
     key: torch.Tensor, value: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: torch.Tensor
 ) -> bool:
-    """Contiguous heads and cache of one dtype."""
+    """Contiguous heads of one dtype, and a contiguous cache, of whichever."""
     return (
         key.dtype in DTYPES
         and value.dtype == key.dtype
-        and kv_cache.dtype == key.dtype
         and whole_heads(key)
         and whole_heads(value)
         and kv_cache.is_contiguous()
         and slot_mapping.is_contiguous()
     )
+
+
+def takes_write_kv_cache(
+    key: torch.Tensor, value: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: torch.Tensor
+) -> bool:
+    """Contiguous heads and cache of one dtype."""
+    return kv_cache.dtype == key.dtype and takes_written(key, value, kv_cache, slot_mapping)
 
 
 def takes_rotary_write_kv_cache(

@@ -85,7 +85,7 @@ class TritonMetadataBuilder(MetadataBuilder):
 
     def build(self, batch: BatchMetadata) -> TritonMetadata:
         """The batch's parts. The decodes' depend on their number alone, as graphs need."""
-        splits = splits_of(batch.num_decodes, self.spec.num_kv_heads)
+        splits = self.splits(batch.num_decodes)
         workspace = self._workspace if splits > 1 else None
         if batch.num_decodes == batch.num_reqs:
             return TritonMetadata(batch, splits, workspace, None, None)
@@ -95,6 +95,10 @@ class TritonMetadataBuilder(MetadataBuilder):
             for values in tiles_of(starts, batch.num_decodes, self.prefill_rows())
         )
         return TritonMetadata(batch, splits, workspace, request, first)
+
+    def splits(self, requests: int) -> int:
+        """Parts at most that the keys of each of so many decodes are divided into."""
+        return splits_of(requests, self.spec.num_kv_heads)
 
     def prefill_rows(self) -> int:
         """Tokens of a tile of the kernel for everything but decodes."""
@@ -138,27 +142,36 @@ class TritonAttention(AttentionImpl):
     def _attend(
         self, query: torch.Tensor, kv_cache: torch.Tensor, metadata: TritonMetadata
     ) -> torch.Tensor:
-        from runtime.platforms.triton import paged
-
-        spec, batch = self.spec, metadata.batch
         out = query.new_empty(query.shape)
-        decodes = batch.num_decodes
-        if decodes:
-            paged.decode(
-                query[:decodes],
-                kv_cache,
-                batch.block_table,
-                batch.seq_lens,
-                out,
-                metadata.workspace,
-                metadata.splits,
-                spec.scale,
-                spec.sliding_window,
-                spec.logits_soft_cap,
-            )
+        if metadata.batch.num_decodes:
+            self._decode(query, kv_cache, metadata, out)
         if metadata.tile_request is not None:
             self._prefill(query, kv_cache, metadata, out)
         return out
+
+    def _decode(
+        self,
+        query: torch.Tensor,
+        kv_cache: torch.Tensor,
+        metadata: TritonMetadata,
+        out: torch.Tensor,
+    ) -> None:
+        """Attend with the decodes, whose tokens come first; fills their part of ``out``."""
+        from runtime.platforms.triton import paged
+
+        spec, batch = self.spec, metadata.batch
+        paged.decode(
+            query[: batch.num_decodes],
+            kv_cache,
+            batch.block_table,
+            batch.seq_lens,
+            out,
+            metadata.workspace,
+            metadata.splits,
+            spec.scale,
+            spec.sliding_window,
+            spec.logits_soft_cap,
+        )
 
     def _prefill(
         self,

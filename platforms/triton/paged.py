@@ -170,6 +170,8 @@ def _prefill_keys(
         else:
             k = tl.load(cache + place[:, None] + d[None, :])
             v = tl.load(cache + half_cache + place[:, None] + d[None, :])
+        # A cache of float8.
+        k, v = k.to(q.dtype), v.to(q.dtype)
         logits = tl.dot(q, tl.trans(k), input_precision="ieee")
         if cap > 0:
             logits = _soft_cap(logits * scale, cap) * 1.4426950408889634

@@ -140,7 +140,7 @@ def test_there_are_examples_in_each_of_the_four_guides(pages):
 
 def test_the_packages_are_found_and_the_example_of_hooks_does_the_same(workplace):
     listing = workplace.run("-m", "runtime", "plugins").stdout
-    for name in ("acme ", "acme-models ", "acme-hardware "):
+    for name in ("acme ", "acme-models ", "acme-hardware ", "web "):
         assert re.search(rf"_plugins +{name}.*(selected|available)", listing), listing
     (points,) = workplace.folder.glob("acme-runtime/*.dist-info/entry_points.txt")
     plain = points.read_text()
@@ -177,10 +177,18 @@ def test_the_examples_of_the_readme_work(model_folder):
     Workplace(model_folder, {}).check(page)
 
 
+@pytest.mark.weights
+def test_the_examples_of_embeddings_work(tmp_path, minilm_path):
+    (tmp_path / minilm_path.name).symlink_to(minilm_path)
+    page = read((DOCS / "embeddings.md").read_text())
+    assert page.script
+    Workplace(tmp_path, {}).check(page)
+
+
 def test_every_page_is_checked():
     others = {"seams", "support", "bench", "peers", "peers-results"}
     # Their examples need a model with weights, or no script at all.
-    others |= {"structured-output", "tool-calls"}
+    others |= {"embeddings", "structured-output", "tool-calls"}
     assert {path.stem for path in DOCS.glob("*.md")} - others == set(GUIDES)
 
 

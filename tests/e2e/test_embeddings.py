@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from runtime import LLM, AsyncLLM, PoolingParams, RuntimeUserError, SamplingParams
+from runtime.platforms.null.platform import NullPlatform
 
 OPTIONS = {
     "skip_tokenizer_init": True,
@@ -76,17 +77,32 @@ def embed(llm, prompts, **params):
 
 
 @pytest.mark.parametrize("platform", ["cpu", "null"])
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("kind", ["MEAN", "CLS", "LAST"])
-def test_an_encoder_agrees_with_transformers(tiny_bert, hidden_states, platform, kind):
+def test_an_encoder_agrees_with_transformers(tiny_bert, hidden_states, platform, ahead, kind):
     """In one batch of all lengths, with more tokens than one step has."""
     prompts = prompts_of((1, 64, 2, 17, 64, 1, 33, 5, 5, 50), 131)
     config = {"pooling_type": kind, "normalize": kind != "LAST"}
     options = {**OPTIONS, "platform": platform, "max_num_batched_tokens": 100}
+    options["async_scheduling"] = ahead
     with LLM(str(tiny_bert), pooler_config=config, **options) as llm:
         got = embed(llm, prompts)
         for vector, prompt in zip(got, prompts, strict=True):
             wanted = pooled(hidden_states(tiny_bert, prompt), kind, kind != "LAST")
             torch.testing.assert_close(vector, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Profiled(NullPlatform):
+    worker_class = "runtime.core.runner.profiling:ProfilingWorker"
+
+
+def test_the_largest_step_of_an_encoder_can_be_measured(tiny_bert):
+    """What devices size their memory by; here it is asked for, since an encoder has no cache."""
+    with LLM(str(tiny_bert), platform=Profiled(), **OPTIONS) as llm:
+        worker = llm.engine.core.executor._worker
+        assert worker.peak_activation_bytes() > 0
+        (got,) = embed(llm, [[5, 9, 11]])
+        assert got.isfinite().all()
 
 
 def test_an_encoder_alone_pools_by_its_first_token(tiny_bert, hidden_states):
@@ -127,6 +143,7 @@ def test_a_decoder_as_an_embedder(tiny_model, hidden_states, kind, budget):
     path = tiny_model("llama")
     prompts = prompts_of((1, 40, 7, 90, 40, 33), 257)
     options = {**OPTIONS, "platform": "cpu", "block_size": 8, "max_num_batched_tokens": budget}
+    options["async_scheduling"] = budget is not None
     config = {"pooling_type": kind}
     with LLM(str(path), runner="pooling", pooler_config=config, **options) as llm:
         for turn in range(2):

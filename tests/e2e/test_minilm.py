@@ -9,6 +9,8 @@ import torch
 
 from runtime import LLM, AsyncLLM, PoolingParams, RuntimeUserError
 
+pytestmark = [pytest.mark.weights, pytest.mark.xdist_group("minilm")]
+
 TEXTS = [
     "Hello world",
     "x",
@@ -136,6 +138,23 @@ def test_dimensions_are_cut_and_then_normalised(minilm_path, tmp_path, expected)
 def test_it_generates_nothing(llm):
     with pytest.raises(RuntimeUserError, match="pools BertModel.*generates no text"):
         llm.generate("Hello", use_tqdm=False)
+    with pytest.raises(RuntimeUserError, match="generates no text"):
+        llm.chat([{"role": "user", "content": "Hello"}], use_tqdm=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "least"),
+    [
+        ({"dtype": "bfloat16"}, 0.999),
+        ({"quantization": "int8"}, 0.98),
+        ({"quantization": "q8_0"}, 0.995),
+    ],
+)
+def test_fewer_bits_change_little(minilm_path, expected, given, least):
+    with LLM(str(minilm_path), **QUIET, **given) as own:
+        got = vectors(own.embed(TEXTS, use_tqdm=False))
+        wanted = torch.stack([expected(text) for text in TEXTS])
+        assert torch.nn.functional.cosine_similarity(got, wanted, dim=-1).min() > least
 
 
 def test_in_a_process_of_its_own(minilm_path, expected):

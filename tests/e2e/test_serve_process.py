@@ -141,8 +141,14 @@ def endless_load(server, count=8):
     return [Stream(server, prompt=[[9, index]] * 8) for index in range(count)]
 
 
-def test_sigterm_ends_streams_and_leaves_nothing(serve):
-    server = serve().ready()
+@pytest.fixture(params=["one process", "two processes"], scope="module")
+def count(request):
+    """The flags of one process that serves HTTP, or of two."""
+    return ("--api-server-count", "2") if request.param == "two processes" else ()
+
+
+def test_sigterm_ends_streams_and_leaves_nothing(serve, count):
+    server = serve(*count).ready()
     streams = endless_load(server)
     server.process.send_signal(signal.SIGTERM)
     assert server.end() == 0
@@ -156,11 +162,14 @@ def test_sigterm_ends_streams_and_leaves_nothing(serve):
     assert server.log.splitlines()[-1].endswith("shut down")
 
 
-def test_sigint_with_a_timeout_lets_requests_finish_and_refuses_new_ones(serve):
-    server = serve("--shutdown-timeout", "30").ready()
-    streams = endless_load(server)
-    with server.client() as client:
-        server.process.send_signal(signal.SIGINT)
+def test_with_a_timeout_requests_finish_and_new_ones_are_refused(serve, count):
+    number = signal.SIGTERM if count else signal.SIGINT
+    server = serve("--shutdown-timeout", "30", *count).ready()
+    streams = endless_load(server, 16)
+    with server.client(transport=httpx.HTTPTransport(retries=3)) as client:
+        # A terminal, or a service manager, signals all processes at once.
+        for process in (server.process, *server.children):
+            process.send_signal(number)
         server.wait_for("shutting down", 5)
         refused = client.post("/v1/completions", json=ENDLESS)
         assert refused.status_code == 503
@@ -176,21 +185,21 @@ def test_sigint_with_a_timeout_lets_requests_finish_and_refuses_new_ones(serve):
         assert "[DONE]" in text
 
 
-def test_a_second_signal_ends_at_once(serve):
-    server = serve("--shutdown-timeout", "300").ready()
+def test_a_second_signal_ends_at_once(serve, count):
+    server = serve("--shutdown-timeout", "300", *count).ready()
     streams = endless_load(server)
     server.process.send_signal(signal.SIGTERM)
     server.wait_for("shutting down", 5)
     begin = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     assert server.end() == 0
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 5
     for stream in streams:
         stream.end()
 
 
-def test_a_dead_engine_is_told_to_clients_and_probes_and_ends_the_server(serve):
-    server = serve().ready()
+def test_a_dead_engine_is_told_to_clients_and_probes_and_ends_the_server(serve, count):
+    server = serve(*count).ready()
     streams = endless_load(server, 2)
     with server.client() as client:
         os.kill(server.engine, signal.SIGKILL)
@@ -217,10 +226,18 @@ def test_sigterm_while_the_model_loads_ends_it(serve):
     assert server.end() == 0
 
 
-def test_a_killed_server_takes_its_engine_along(serve):
-    server = serve().ready()
+def test_a_killed_server_takes_its_engine_along(serve, count):
+    server = serve(*count).ready()
     server.process.kill()
     assert server.end() == -signal.SIGKILL
+
+
+def test_a_killed_http_process_ends_the_server_with_the_cause(serve):
+    server = serve("--api-server-count", "2").ready()
+    os.kill(int(re.search(r"\(server-1 (\d+)\)", server.log).group(1)), signal.SIGKILL)
+    assert server.end() == 1
+    last = server.log.splitlines()[-1]
+    assert re.match(r"runtime: error: the process server-1 .* was killed by SIGKILL", last)
 
 
 def test_a_port_in_use_is_told_before_anything_is_loaded(serve):
@@ -275,7 +292,7 @@ def extend():
 
 
 @pytest.fixture(scope="module")
-def shared(path, tmp_path_factory):
+def shared(path, count, tmp_path_factory):
     """One server, with a plugin, for the tests that leave it as it was."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "acme_web.py").write_text(PLUGIN)
@@ -287,7 +304,13 @@ def shared(path, tmp_path_factory):
     seen = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     server = Server(
         *(path, "--api-key", "one", "two", "--root-path", "/models/a", "--max-model-len", "200"),
-        *("--disable-access-log-for-endpoints", "/health", "--allowed-origins", "http://a.test"),
+        *(
+            *count,
+            "--disable-access-log-for-endpoints",
+            "/health",
+            "--allowed-origins",
+            "http://a.test",
+        ),
         env={"VLLM_LOG_STATS_INTERVAL": "0.2", "PYTHONPATH": seen},
         log=folder / "log",
     )
@@ -309,7 +332,7 @@ def test_the_log_tells_how_the_server_was_started(shared):
         r"\(server \d+\) platform cpu: .*asked for by platform",
         r"\(engine \d+\) loaded LlamaForCausalLM",
         r"\(engine \d+\) KV cache: .* blocks of \d+ tokens; holds [\d.]+ requests of 200 tokens",
-        r"\(server \d+\) routes: .*POST /v1/completions",
+        r"\(server(-\d)? \d+\) routes: .*POST /v1/completions",
     ):
         assert re.search(expected, shared.log), expected
     assert "one" not in re.findall(r"api_key=\S+", shared.log)[0]

@@ -1,6 +1,7 @@
 """Throwaway distributions, installed on a path of their own and seen by a fresh interpreter."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -41,6 +42,15 @@ def register():
     note("call " + __name__)
     return __name__ + ":Device"
 """
+
+
+@pytest.fixture(autouse=True)
+def own_log():
+    """Commands that run in this process set up its log: each test finds it as it was."""
+    logger = logging.getLogger("runtime")
+    before = (list(logger.handlers), logger.propagate, logger.level)
+    yield
+    logger.handlers[:], logger.propagate, logger.level = before
 
 
 @dataclass

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.entrypoints.cli.flags import add_engine_flags, open_llm
+from runtime.core.entrypoints.cli.flags import add_engine_flags, model_of, open_llm
+from runtime.core.entrypoints.cli.remote import RemoteServer, add_server_flags, sampling_of
 from runtime.core.entrypoints.cli.sampling import add_sampling_flags, sampling_params
 from runtime.core.errors import RequestError
 
@@ -23,25 +26,47 @@ def add_parser(subparsers: Any) -> None:
         "chat",
         allow_abbrev=False,
         help="talk to a model in the terminal",
-        description=f"Talk to a model; answers appear as they are generated. {HELP}",
+        description="Talk to a model, of this machine or with --url of a server; answers appear "
+        f"as they are generated. {HELP}",
     )
     group = parser.add_argument_group("Conversation")
     group.add_argument("--system", metavar="TEXT", help="The system message")
+    add_server_flags(parser, default=None)
     add_sampling_flags(parser, max_tokens=512)
     add_engine_flags(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Load the model and talk until the input ends."""
+    """Load the model, or reach the server, and talk until the input ends."""
+    if args.url is not None:
+        if model_of(args, args.parser) is not None:
+            args.parser.error("MODEL is for a model of this machine; with --url, see --model-name")
+        sampling = sampling_of(args)
+        with RemoteServer.from_flags(args) as server:
+            converse(lambda messages: server.chat(messages, sampling), args.system)
+        return 0
     with open_llm(args, args.parser) as llm:
         llm.get_tokenizer()
         params = sampling_params(args, llm.engine.config.model.generation)
-        converse(llm, params, args.system)
+        converse(lambda messages: pieces(llm, messages, params), args.system)
     return 0
 
 
-def converse(llm: LLM, params: SamplingParams, system: str | None) -> None:
+Messages = list[dict[str, str]]
+
+
+def pieces(llm: LLM, messages: Messages, params: SamplingParams) -> Iterator[str]:
+    """A loaded model's answer, piece by piece."""
+    shown = ""
+    with contextlib.closing(llm.stream_chat(messages, params)) as stream:
+        for output in stream:
+            text = output.outputs[0].text
+            yield text[len(shown) :]
+            shown = text
+
+
+def converse(answer: Callable[[Messages], Iterator[str]], system: str | None) -> None:
     """Read turns from standard input and stream the answers to standard output."""
     start = [{"role": "system", "content": system}] if system else []
     messages = list(start)
@@ -60,25 +85,25 @@ def converse(llm: LLM, params: SamplingParams, system: str | None) -> None:
         elif turn:
             messages.append({"role": "user", "content": turn})
             try:
-                answer = _answer(llm, messages, params)
+                said = _show(answer(messages))
             except RequestError as error:
                 # The engine goes on; the turn that it refused is forgotten.
                 print(f"runtime: {error}", file=sys.stderr)
                 messages.pop()
             else:
-                messages.append({"role": "assistant", "content": answer})
+                messages.append({"role": "assistant", "content": said})
 
 
-def _answer(llm: LLM, messages: list[dict[str, str]], params: SamplingParams) -> str:
-    """Stream one answer and return it; Ctrl-C cuts it short."""
+def _show(stream: Iterator[str]) -> str:
+    """Print one answer as it comes and return it; Ctrl-C cuts it short."""
     shown = ""
-    stream = llm.stream_chat(messages, params)
     try:
-        for output in stream:
-            text = output.outputs[0].text
-            print(text[len(shown) :], end="", flush=True)
-            shown = text
+        for piece in stream:
+            print(piece, end="", flush=True)
+            shown += piece
     except KeyboardInterrupt:
-        stream.close()
+        # Closing a generator ends the request.
+        if isinstance(stream, Generator):
+            stream.close()
     print(flush=True)
     return shown

@@ -13,6 +13,7 @@ from runtime.core.entrypoints.cli import (
     bench,
     chat,
     collect_env,
+    complete,
     conformance,
     generate,
     new,
@@ -27,7 +28,10 @@ from runtime.core.version import own_version
 from runtime.plugins.errors import PluginError
 from runtime.plugins.records import one_line
 
-COMMANDS = (serve, generate, chat, run_batch, bench, plugins, ops, conformance, collect_env, new)
+COMMANDS = (
+    *(serve, generate, chat, complete, run_batch, bench),
+    *(plugins, ops, conformance, collect_env, new),
+)
 
 _FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 

@@ -40,12 +40,17 @@ def sampling_params(args: argparse.Namespace, generation: Any) -> SamplingParams
     """Parameters from the flags, over a checkpoint's generation config."""
     from runtime.core.sampling.params import SamplingParams
 
-    given = {name: getattr(args, name) for name, _, _ in _FLAGS}
     return SamplingParams.from_generation_config(
         generation,
         max_tokens=args.max_tokens,
         stop=args.stop,
         stop_token_ids=args.stop_token_ids,
         ignore_eos=args.ignore_eos,
-        **{name: value for name, value in given.items() if value is not None},
+        **given_sampling(args),
     )
+
+
+def given_sampling(args: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of sampling, without what it leaves to the model."""
+    values = {name: getattr(args, name) for name, _, _ in _FLAGS}
+    return {name: value for name, value in values.items() if value is not None}

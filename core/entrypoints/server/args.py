@@ -27,6 +27,9 @@ class ServerArgs:
     max_request_bytes: int = _arg(
         "Server", "Largest body of a request, in bytes; larger ones get status 413", 16 * 1024**2
     )
+    api_server_count: int = _arg(
+        "Server", "Processes that serve HTTP and tokenise, over one engine", 1
+    )
     shutdown_timeout: float = _arg(
         "Server",
         "Seconds that running requests get to finish when the server is told to end; new ones get "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
@@ -36,7 +35,9 @@ from runtime.core.entrypoints.server.protocol.chat import (
     ChatCompletionResponse,
     ChatLogprobs,
 )
+from runtime.core.entrypoints.server.request_ids import new_id
 from runtime.core.entrypoints.server.usage import UsageCounter, usage_of
+from runtime.core.pooling.config import check_generates
 from runtime.core.sampling.params import OutputKind, SamplingParams
 
 router = APIRouter(route_class=JsonRoute, tags=["generation"])
@@ -50,7 +51,7 @@ async def create_chat_completion(
 ) -> Response:
     """Answer a conversation."""
     usage_last, usage_always = body.usage_in_stream()
-    job = await ChatJob.begin(body, context)
+    job = await ChatJob.begin(new_id("chatcmpl", request), body, context)
     if body.stream:
         events = job.events(usage_last=usage_last, usage_always=usage_always)
         return EventStream(events, job.generation.close)
@@ -92,12 +93,13 @@ class ChatJob:
 
     def __init__(
         self,
+        name: str,
         body: ChatCompletionRequest,
         context: ServerContext,
         form: ChatForm,
         prompt: ChatPrompt,
     ) -> None:
-        self.id = f"chatcmpl-{secrets.token_hex(12)}"
+        self.id = name
         self.generation: Generation
         self._body = body
         self._context = context
@@ -112,8 +114,8 @@ class ChatJob:
         self._echo = last_text(body.messages) if goes_on else ""
 
     @classmethod
-    async def begin(cls, body: ChatCompletionRequest, context: ServerContext) -> ChatJob:
-        """Check a request and begin it.
+    async def begin(cls, name: str, body: ChatCompletionRequest, context: ServerContext) -> ChatJob:
+        """Check a request and begin it; ``name`` is its id.
 
         Raises:
             RequestError: it is refused.
@@ -121,13 +123,15 @@ class ChatJob:
             EngineDeadError: the engine has died.
         """
         context.check_model(body.model)
+        # Before the template is looked for: a model that pools has none.
+        check_generates(context.engine.config.model)
         body.check()
         form = chat_form(body, context)
         params = sampling_params(body, context, form)
         prompt = await conversation_prompt(body, context, tools=form.template_tools)
-        job = cls(body, context, form, prompt)
+        job = cls(name, body, context, form, prompt)
         job.generation = await Generation.begin(
-            context.engine, job.id, [prompt.as_prompt(body.cache_salt)], params
+            context, job.id, [prompt.as_prompt(body.cache_salt)], params
         )
         return job
 

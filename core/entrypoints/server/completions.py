@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, cast
@@ -23,6 +22,7 @@ from runtime.core.entrypoints.server.protocol.completion import (
     CompletionRequest,
     CompletionResponse,
 )
+from runtime.core.entrypoints.server.request_ids import new_id
 from runtime.core.entrypoints.server.usage import UsageCounter, usage_of
 from runtime.core.sampling.params import OutputKind, SamplingParams
 
@@ -40,8 +40,8 @@ async def create_completion(
     body.check()
     usage_last, usage_always = body.usage_in_stream()
     params = sampling_params(body, context)
-    job = CompletionJob(body, context, params)
-    generation = await Generation.begin(context.engine, job.id, prompts_of(body, context), params)
+    job = CompletionJob(new_id("cmpl", request), body, context, params)
+    generation = await Generation.begin(context, job.id, prompts_of(body, context), params)
     if body.stream:
         events = job.events(generation, usage_last=usage_last, usage_always=usage_always)
         return EventStream(events, generation.close)
@@ -84,9 +84,13 @@ class CompletionJob:
     """One request, and what its answer is made of."""
 
     def __init__(
-        self, body: CompletionRequest, context: ServerContext, params: SamplingParams
+        self,
+        name: str,
+        body: CompletionRequest,
+        context: ServerContext,
+        params: SamplingParams,
     ) -> None:
-        self.id = f"cmpl-{secrets.token_hex(12)}"
+        self.id = name
         self._body = body
         self._params = params
         self._tokenizer = context.engine.tokenizer

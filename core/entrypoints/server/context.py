@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 
+from runtime.core.engine.front_end import SharedMetrics
 from runtime.core.entrypoints.server.args import ServerArgs
 from runtime.core.entrypoints.server.chat_template import read_chat_template
 from runtime.core.entrypoints.server.errors import ApiError
@@ -35,7 +36,7 @@ class ServerContext:
     """Jinja text, or the name of one of the model's templates; None is the model's own."""
     request_log: RequestLog = field(default_factory=lambda: RequestLog(ServerArgs()))
     """The log of prompts and of outputs."""
-    metrics: Metrics = field(default_factory=lambda: Metrics("", 1))
+    metrics: Metrics | SharedMetrics = field(default_factory=lambda: Metrics("", 1))
     """What ``/metrics`` shows. :meth:`create` has the engine tell it."""
     traffic: Traffic = field(default_factory=Traffic)
     """Requests in flight, and whether new ones are taken."""
@@ -57,23 +58,25 @@ class ServerContext:
             raise ApiError(404, f"the model {name!r:.200} does not exist", "model")
 
     @classmethod
-    def create(cls, engine: AsyncLLM, args: ServerArgs) -> ServerContext:
-        """Check what the arguments name.
+    def create(
+        cls, engine: AsyncLLM, args: ServerArgs, metrics: SharedMetrics | None = None
+    ) -> ServerContext:
+        """Check what the arguments name, and have the engine tell ``metrics``, or new ones.
 
         Raises:
             ConfigError: a parser or a template is not there, or one flag lacks another.
         """
         check_names(args)
         names = args.served_model_name or (engine.config.model.model,)
-        metrics = Metrics(names[0], engine.config.model.max_model_len)
-        engine.stat_loggers.append(metrics)
+        counted = metrics or Metrics(names[0], engine.config.model.max_model_len)
+        engine.stat_loggers.append(counted)
         return cls(
             engine,
             args,
             tuple(names),
             read_chat_template(args.chat_template),
             RequestLog(args),
-            metrics,
+            counted,
         )
 
 

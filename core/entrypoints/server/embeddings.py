@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import secrets
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from runtime.core.entrypoints.server.disconnect import unless_gone
 from runtime.core.entrypoints.server.errors import ApiError
 from runtime.core.entrypoints.server.json_route import JsonRoute, responses
 from runtime.core.entrypoints.server.protocol.embedding import EmbeddingRequest, EmbeddingResponse
+from runtime.core.entrypoints.server.request_ids import new_id
 from runtime.core.errors import RequestError
 from runtime.core.messages import EngineRequest
 from runtime.core.pooling.outputs import PoolingRequestOutput
@@ -37,7 +37,7 @@ async def create_embeddings(
     context.check_model(body.model)
     engine = context.engine
     engine.check_health()
-    name = f"embd-{secrets.token_hex(12)}"
+    name = new_id("embd", request)
     prepared = await prepare(engine, name, body)
     writer = EmbeddingWriter(name, context.model_names[0], body.encoding_format)
     futures = engine.start_pooling(prepared)

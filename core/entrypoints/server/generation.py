@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
-from runtime.core.engine.async_llm import AsyncLLM, PreparedRequest, RequestStream
+from runtime.core.engine.async_llm import PreparedRequest, RequestStream
 from runtime.core.engine.input_processor import Prompt
 from runtime.core.engine.outputs import CompletionOutput, RequestOutput
+from runtime.core.entrypoints.server.context import ServerContext
+from runtime.core.entrypoints.server.request_log import RequestLog
 from runtime.core.errors import RequestError
 from runtime.core.sampling.params import SamplingParams
 
@@ -19,12 +21,18 @@ class Generation:
     Whoever makes one must :meth:`close` it, whatever happens: requests go on until then.
     """
 
-    def __init__(self, streams: Sequence[RequestStream]) -> None:
+    def __init__(self, streams: Sequence[RequestStream], log: RequestLog) -> None:
         self._streams = streams
+        self._log = log
+        self._open = True
 
     @classmethod
     async def begin(
-        cls, engine: AsyncLLM, request_id: str, prompts: Sequence[Prompt], params: SamplingParams
+        cls,
+        context: ServerContext,
+        request_id: str,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
     ) -> Generation:
         """Check all prompts and begin, or begin none.
 
@@ -32,10 +40,14 @@ class Generation:
             RequestError: a prompt or a parameter is refused.
             EngineDeadError: the engine has died.
         """
+        engine, log = context.engine, context.request_log
         engine.check_health()
         many = len(prompts) > 1
         prepared: list[PreparedRequest] = []
         for index, prompt in enumerate(prompts):
+            if index:
+                # There may be thousands of prompts, and others to be served.
+                await asyncio.sleep(0)
             name = f"{request_id}-{index}" if many else request_id
             try:
                 prepared.append(await engine.prepare(name, prompt, params))
@@ -43,7 +55,10 @@ class Generation:
                 if many and error.param in ("prompt", "prompt_token_ids"):
                     raise RequestError(f"prompt[{index}]: {error}", "prompt") from None
                 raise
-        return cls(engine.start(prepared))
+        streams = engine.start(prepared)
+        for one, prompt in zip(prepared, prompts, strict=True):
+            log.log_prompt(one.request.request_id, prompt, params)
+        return cls(streams, log)
 
     async def outputs(self) -> AsyncGenerator[tuple[int, RequestOutput], None]:
         """Outputs as they come, with the index of their prompt.
@@ -78,9 +93,12 @@ class Generation:
         return [last[index] for index in range(len(self._streams))]
 
     def close(self) -> None:
-        """End what has not ended, and free its KV blocks."""
+        """End what has not ended, and free its KV blocks; log what there was."""
         for stream in self._streams:
             stream.close()
+            if self._open and self._log.outputs:
+                self._log.log_output(stream.tracker.request_id, stream.tracker.all_outputs())
+        self._open = False
 
 
 async def _pass_on(

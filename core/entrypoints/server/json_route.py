@@ -96,4 +96,6 @@ def responses(
     errors: dict[int | str, Any] = {
         status: {"model": error, "description": text} for status, text in refusals.items()
     }
+    # Without it FastAPI describes an answer of its own, which add_error_handlers() replaces.
+    errors["default"] = {"model": error, "description": "Any other failure"}
     return {200: success, **errors}

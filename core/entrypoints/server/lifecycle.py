@@ -56,14 +56,20 @@ class Lifecycle:
     """Runs one HTTP server over one engine until it is told to end or the engine dies."""
 
     def __init__(
-        self, llm: AsyncLLM, server: HttpServer, traffic: Traffic, shutdown_timeout: float
+        self,
+        llm: AsyncLLM,
+        server: HttpServer,
+        traffic: Traffic,
+        shutdown_timeout: float,
+        *,
+        insistent: bool = True,
     ) -> None:
         self._llm = llm
         self._server = server
         self._traffic = traffic
         self._shutdown_timeout = shutdown_timeout
+        self._insistent = insistent
         self._ending: asyncio.Task[None] | None = None
-        self._end_at_once: Callable[[], None] = lambda: None
 
     async def run(self, listener: Listener) -> None:
         """Serve until the end.
@@ -92,6 +98,8 @@ class Lifecycle:
         if self._traffic.state is ServingState.SERVING:
             self._traffic.state = ServingState.DRAINING
             self._ending = asyncio.ensure_future(self._drain(number))
+            return
+        if not self._insistent:
             return
         logger.warning("%s again: ending at once", number.name)
         # Threads and connections may take as long as they like: nobody waits for them.

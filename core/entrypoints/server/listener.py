@@ -24,10 +24,10 @@ class Listener:
         self._path = None if args.uds is None else Path(args.uds)
         self.socket = _bind(args) if self._path is None else _bind_path(self._path)
         self.port: int | None = None if self._path is not None else self.socket.getsockname()[1]
-
-    @property
-    def url(self) -> str:
+        self.url = self._url()
         """Where clients find the server."""
+
+    def _url(self) -> str:
         if self._path is not None:
             return f"unix:{self._path}"
         host = self.socket.getsockname()[0]
@@ -53,8 +53,9 @@ def _bind(args: ServerArgs) -> socket.socket:
         found = socket.getaddrinfo(host, args.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"--host {host!r} is no address: {error}") from error
-    family, *_, address = found[0]
-    made = socket.socket(family, socket.SOCK_STREAM)
+    family, kind, protocol, _, address = found[0]
+    # With the protocol's number: by it asyncio knows where to switch Nagle's algorithm off.
+    made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)

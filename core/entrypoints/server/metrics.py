@@ -137,8 +137,12 @@ class Metrics:
         if decode is not None and gaps > 0:
             self._observe("request_time_per_output_token_seconds", decode / gaps)
 
-    def expose(self, accept: str) -> tuple[bytes, str]:
+    async def expose(self, accept: str) -> tuple[bytes, str]:
         """The series as text, and its content type, in the format that a scraper accepts."""
+        return self.text(accept)
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """The same, at once."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 

@@ -37,7 +37,7 @@ async def version() -> dict[str, str]:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(context: Context, request: Request) -> Response:
     """Series for Prometheus."""
-    text, content_type = context.metrics.expose(request.headers.get("accept", ""))
+    text, content_type = await context.metrics.expose(request.headers.get("accept", ""))
     return Response(text, media_type=content_type)
 
 

@@ -25,6 +25,11 @@ def request_id_of(request: HTTPConnection) -> str:
     return name
 
 
+def new_id(prefix: str, request: HTTPConnection) -> str:
+    """A new id of the engine's work for a request, by which its log lines are found."""
+    return f"{prefix}-{request_id_of(request)}-{secrets.token_hex(4)}"
+
+
 class RequestIds:
     """ASGI middleware: gives each request its id, and each answer the header."""
 

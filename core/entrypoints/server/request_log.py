@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runtime.core.engine.outputs import RequestOutput
+from runtime.core.engine.outputs import CompletionOutput
 from runtime.core.entrypoints.server.args import ServerArgs
 
 logger = logging.getLogger(__name__)
@@ -26,14 +26,11 @@ class RequestLog:
             shown = dict(prompt) if isinstance(prompt, Mapping) else prompt
             logger.info("request %s: prompt %s, %s", request_id, self._short(shown), params)
 
-    def log_output(self, request_id: str, output: RequestOutput | str) -> None:
+    def log_output(self, request_id: str, outputs: Sequence[CompletionOutput]) -> None:
         """Log what a request gave, whole."""
         if not self.outputs:
             return
-        if isinstance(output, str):
-            logger.info("request %s: output %s", request_id, self._short(output))
-            return
-        for one in output.outputs:
+        for one in outputs:
             logger.info(
                 "request %s: output %d %s, %d tokens, finish_reason %s",
                 request_id,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
 
 from runtime.core.config.args import EngineArgs
 from runtime.core.entrypoints.server.args import ServerArgs
+from runtime.core.entrypoints.server.listener import Listener
 from runtime.plugins.manager import default_manager
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,11 @@ def changed(args: EngineArgs | ServerArgs) -> list[str]:
             shown = "(hidden)" if field.name in _SECRET else repr(value)
             found.append(f"{field.name}={shown}")
     return found
+
+
+def log_serving(model_names: Sequence[str], listener: Listener) -> None:
+    """That requests are taken, and where."""
+    logger.info("serving %s at %s", ", ".join(model_names), listener.url)
 
 
 def log_routes(app: FastAPI) -> None:

@@ -91,12 +91,15 @@ static constexpr int64_t padded_width(PackedShape shape, int64_t k) {
   return (k + chunk_elements(shape) - 1) / chunk_elements(shape) * chunk_elements(shape);
 }
 
-// A row of x in whole numbers: what quantize() writes for each 32 elements. The quads that
+// A row of x in whole numbers: what prepare() writes for each 32 elements. The quads that
 // the instruction set's kernels read lie elsewhere.
 struct QuantScale {
   float scale;      // x = scale * whole number
   float sum;        // scale * sum of the whole numbers
-  int32_t half[2];  // Sums of the first and the last sixteen whole numbers.
+  // Where the sums of products begin: minus what unsigned weights add, which is their offset times
+  // the whole numbers. Of the block; of its halves where a format has factors for them; of the
+  // whole row, in its first block, for int8.
+  int32_t start[2];
 };
 
 }  // namespace runtime_kernels

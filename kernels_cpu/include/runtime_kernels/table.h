@@ -196,7 +196,7 @@ static inline int64_t padded_size(int64_t head_size) { return (head_size + 15) /
 // Floats of scratch memory that attention() needs.
 static inline int64_t attention_scratch(int64_t head_size) {
   const int64_t padded = padded_size(head_size);
-  return kAttentionRows * (2 * padded + kAttentionKeys + 2) + 2 * kAttentionKeys * padded;
+  return kAttentionRows * (2 * padded + kAttentionKeys + 1 + 16) + 2 * kAttentionKeys * padded;
 }
 // Floats of scratch memory that draw() needs: weights, those of one bucket, and sums of blocks.
 static inline int64_t draw_scratch(int64_t vocab) { return 2 * vocab + vocab / 256 + 1; }

@@ -31,7 +31,7 @@ struct GateArgs {
 // Rotary embedding and the cache write, either without the other too.
 struct RotaryArgs {
   DType dtype;        // of all but the cache
-  DType cache_dtype;  // dtype, or float8, for which there are scales
+  DType cache_dtype;  // dtype, or float8, for which there may be scales
   const void* query;  // [tokens, heads, head_size], heads contiguous, as key and value
   const void* key;    // [tokens, kv_heads, head_size]
   const void* value;  // null: none is written
@@ -42,7 +42,7 @@ struct RotaryArgs {
   void* keys;                // [slots, kv_heads, head_size], as values
   void* values;              // null without value
   const int64_t* slots;      // [tokens]: rows of keys and values; null: the token's own number
-  const float* key_scale;    // one number, by which float8 keys are divided; null otherwise
+  const float* key_scale;    // one number, by which float8 keys are divided; null: 1
   const float* value_scale;  // the same of values
   int64_t tokens, known_positions, known_slots;
   int heads, kv_heads, head_size, rotated;  // heads 0, rotated 0: a cache write alone.

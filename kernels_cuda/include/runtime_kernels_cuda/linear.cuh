@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime_kernels_cuda/args.h"
-#include "runtime_kernels_cuda/vec.cuh"
+#include "runtime_kernels_cuda/ptx.cuh"
 
 namespace runtime_kernels_cuda {
 
@@ -21,47 +21,13 @@ constexpr int kLinearRows = 8;    // Rows of x of one instruction.
 constexpr int kLinearThreads = kLinearWarps * kWarp;
 constexpr size_t kLinearShared = size_t{kLinearDepth} * 2 * kLinearThreads * sizeof(uint4);
 
-// Copies 16 bytes to shared memory, or zeros where `there` is false.
-__device__ __forceinline__ void start_copy(uint4* to, const void* from, bool there) {
-  const auto target = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(target), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-
-__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// All groups of this thread but the last `behind` have arrived.
-template <int behind>
-__device__ __forceinline__ void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(behind) : "memory");
-}
-
-// c += a b for a [16, 16] and b [16, 8], rows and columns as the instruction has them.
-template <typename T>
-__device__ __forceinline__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
-                                         uint32_t a3, uint32_t b0, uint32_t b1) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  }
-}
-
 // `Tiles` times 8 rows of x.
 template <typename T, int Tiles>
 __global__ void __launch_bounds__(kLinearThreads, Tiles == 1 ? 3 : 2)
     linear_kernel(const T* x, const T* weight, const T* bias, T* out, int rows, int n, int k) {
   constexpr int kGroup = kLinearDepth / Tiles;  // Chunks whose x is loaded at once.
-  extern __shared__ uint4 ring[];               // [kLinearDepth][2][kLinearThreads]
+  // [kLinearDepth][2][kLinearThreads]
+  uint4* ring = reinterpret_cast<uint4*>(dynamic_shared());
   __shared__ float sums[kLinearWarps][Tiles * kLinearRows][kLinearTile + 1];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int row = lane / 4, column = lane % 4 * 8;  // Of a chunk.

@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(512) rotary_kernel(const RotaryArgs args) {
   const int64_t cache_row = slot * args.kv_heads * size;
   float key_scale = 1.0f, value_scale = 1.0f;
   if constexpr (sizeof(Cache) == 1) {
-    key_scale = *args.key_scale;
-    value_scale = *args.value_scale;
+    if (args.key_scale != nullptr) key_scale = *args.key_scale;
+    if (args.value_scale != nullptr) value_scale = *args.value_scale;
   }
 
   for (int i = threadIdx.x; i < of_queries + of_keys + of_values; i += blockDim.x) {

@@ -4,20 +4,11 @@
 // s[4 n + {0, 1}] of the first row, s[4 n + {2, 3}] of the second.
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
-#include "runtime_kernels_cuda/vec.cuh"
+#include "runtime_kernels_cuda/ptx.cuh"
 
 namespace runtime_kernels_cuda {
 
-constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
-
-__device__ __forceinline__ float fast_exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+constexpr float kLn2 = 0.6931471805599453f;
 
 template <typename T>
 __device__ __forceinline__ uint32_t pack(float low, float high) {

@@ -25,10 +25,10 @@ def case(lengths, counts, heads, kv_heads, size, dtype, block_size=16):
     return query, cache, table, torch.tensor(lengths, dtype=torch.int32), starts
 
 
-def check(got, arguments, scale, window, dtype):
+def check(got, arguments, scale, window, dtype, cap=None):
     device = [a.double() if a.is_floating_point() else a for a in arguments]
     device = [a.cuda() for a in device]
-    expected = paged_attention.definition.reference(*device, scale, window, None)
+    expected = paged_attention.definition.reference(*device, scale, window, cap)
     tolerance = paged_attention.definition.tolerance[dtype]
     found = deviation(got.cpu(), expected.cpu(), tolerance)
     assert found.acceptable, found
@@ -53,6 +53,47 @@ def test_decode(requests, heads, kv_heads, size, window):
     )
     paged.decode(query, cache, table, seq_lens, out, workspace, splits, size**-0.5, window, None)
     check(out, arguments, size**-0.5, window, torch.bfloat16)
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "float8"])
+@pytest.mark.parametrize(("window", "cap"), [(None, None), (700, 20.0)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("requests", "heads", "kv_heads", "size"),
+    [
+        *[(1, 32, 8, 128), (3, 32, 8, 128), (40, 28, 4, 128), (100, 32, 8, 128)],
+        *[(2, 16, 2, 256), (5, 40, 5, 64), (3, 24, 1, 80), (7, 6, 2, 192)],
+    ],
+)
+def test_split_kv_decode(kernels, requests, heads, kv_heads, size, dtype, window, cap, narrow):
+    from runtime.platforms.cuda.split_kv import least_keys_of, splits_of
+
+    lengths = torch.randint(1, 2500, (requests,)).tolist()
+    arguments = case(lengths, [1] * requests, heads, kv_heads, size, dtype)
+    scales = torch.tensor([0.6, 1.7]) if narrow else torch.ones(2)
+    if narrow:
+        exact = arguments[1].to(torch.float8_e4m3fn)
+        arguments = (arguments[0], exact.double() * scales.view(2, 1, 1, 1, 1), *arguments[2:])
+    query, cache, table, seq_lens, _ = (a.cuda() for a in arguments)
+    cache = exact.cuda() if narrow else cache
+    # What lies behind a request's last key may be anything.
+    for request, length in enumerate(lengths):
+        block = table[request, (length - 1) // 16]
+        cache.view(exact.dtype if narrow else dtype)[:, block, (length - 1) % 16 + 1 :] = torch.nan
+    splits, least = splits_of(requests, kv_heads), least_keys_of(requests, kv_heads)
+    blocks = requests * kv_heads * -(-heads // kv_heads // 16)
+    part = min(16, heads // kv_heads) * size + 32
+    workspace = torch.full((blocks * splits * part,), torch.nan, device="cuda")
+    counters = torch.zeros(blocks, dtype=torch.int32, device="cuda")
+    for _ in range(2):
+        out = torch.full_like(query, torch.nan)
+        kernels.paged_decode(
+            *(query, cache, table, seq_lens, out, workspace, counters, splits, least),
+            *(size**-0.5, window or 0, cap or 0.0),
+            *(scale.reshape(1).cuda() if narrow else None for scale in scales),
+        )
+        check(out, arguments, size**-0.5, window, dtype, cap)
+        assert not counters.any()
 
 
 @pytest.mark.parametrize(("prompts", "length"), [(1, 1024), (3, 1024), (1, 2048)])

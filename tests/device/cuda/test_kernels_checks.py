@@ -44,6 +44,25 @@ def good():
             "kv_cache": zeros(2, 4, 2, 2, 16),
             "pairs": torch.tensor([[1, 2]], device="cuda"),
         },
+        "greedy_sample": {"logits": zeros(3, 9), "out": zeros(3, dtype=I64)},
+        "sample_tokens": {
+            **{"logits": zeros(3, 9), "temperature": zeros(3, dtype=F32) + 1},
+            **{"top_k": numbers([0, 1, 2]), "top_p": zeros(3, dtype=F32) + 1},
+            **{"min_p": zeros(3, dtype=F32), "uniform": zeros(3, dtype=F32)},
+            **{"out": zeros(3, dtype=I64)},
+        },
+        "apply_penalties": {
+            **{"logits": zeros(2, 9), "token_ids": numbers([1, 2, 2])},
+            **{"starts": numbers([0, 1, 3]), "output_starts": numbers([1, 1])},
+            **{name: zeros(2, dtype=F32) + 1 for name in ("repetition", "presence", "frequency")},
+        },
+        "paged_decode": {
+            **{"query": zeros(2, 4, 64), "kv_cache": zeros(2, 4, 8, 2, 64)},
+            **{"block_table": numbers([[1, 2], [3, 0]]), "seq_lens": numbers([9, 3])},
+            **{"out": zeros(2, 4, 64), "workspace": zeros(2 * 2 * 2 * 160, dtype=F32)},
+            **{"counters": numbers([0] * 4), "splits": 2, "least_keys": 16},
+            **{"scale": 0.125, "window": 0, "soft_cap": 0.0},
+        },
         "paged_prefill": {
             **{"query": zeros(3, 4, 64), "kv_cache": zeros(2, 4, 8, 2, 64)},
             **{"block_table": numbers([[1, 2]]), "seq_lens": numbers([9])},
@@ -56,7 +75,8 @@ def good():
 
 OPERATORS = sorted(
     (
-        *("copy_blocks", "fused_add_rms_norm", "gelu_tanh_and_mul", "linear", "paged_prefill"),
+        *("apply_penalties", "copy_blocks", "fused_add_rms_norm", "gelu_tanh_and_mul"),
+        *("greedy_sample", "linear", "paged_decode", "paged_prefill", "sample_tokens"),
         *("rms_norm", "rotary_embedding", "rotary_write_kv_cache", "silu_and_mul"),
         "write_kv_cache",
     )
@@ -85,9 +105,9 @@ BAD = [
     ("write_kv_cache", "kv_cache", lambda: zeros(2, 4, 2, 2, 16, dtype=F32), "kv_cache must have"),
     (
         "write_kv_cache",
-        "kv_cache",
-        lambda: zeros(2, 4, 2, 2, 16).to(torch.float8_e4m3fn),
-        "k_scale and v_scale are given with a float8_e4m3fn kv_cache",
+        "k_scale",
+        lambda: zeros(1, dtype=F32),
+        "k_scale is given, but kv_cache is not float8_e4m3fn",
     ),
     (
         "write_kv_cache",
@@ -96,6 +116,16 @@ BAD = [
         "slot_mapping must have size 3",
     ),
     ("copy_blocks", "pairs", lambda: zeros(1, 3, dtype=I64), "pairs must have size 2"),
+    ("greedy_sample", "logits", lambda: zeros(3, 0), "logits must have from 1 to"),
+    ("sample_tokens", "top_k", lambda: zeros(3, dtype=I64), "top_k must have the dtype"),
+    ("sample_tokens", "uniform", lambda: zeros(2, dtype=F32), "uniform must have size 3"),
+    ("apply_penalties", "starts", lambda: numbers([0, 1]), "starts must have size 3"),
+    ("paged_decode", "query", lambda: zeros(2, 4, 64, dtype=F32), "query must be bfloat16 or"),
+    ("paged_decode", "kv_cache", lambda: zeros(2, 4, 8, 3, 64), "no multiple of kv_cache's 3"),
+    ("paged_decode", "splits", lambda: 65, "splits must be from 1 to 64, not 65"),
+    ("paged_decode", "workspace", lambda: zeros(9, dtype=F32), "workspace must have 1280 elements"),
+    ("paged_decode", "counters", lambda: numbers([0]), "counters must have 4 elements, not 1"),
+    ("paged_decode", "seq_lens", lambda: numbers([9]), "seq_lens must have size 2"),
     ("paged_prefill", "query", lambda: zeros(3, 3, 64), "out must have size 3"),
     ("paged_prefill", "kv_cache", lambda: zeros(2, 4, 4, 2, 64), r"from 8 on \(here 4\)"),
     ("paged_prefill", "kv_cache", lambda: zeros(2, 4, 8, 3, 64), "no multiple of kv_cache's 3"),

@@ -29,6 +29,8 @@ def on_device(value):
 def outputs(op, arguments, returned):
     if op.name == "write_kv_cache":
         return (arguments[2],)
+    if op.name == "apply_penalties":
+        return (arguments[0],)
     if op.name == "rotary_write_kv_cache":
         return (returned, arguments[5])
     return returned if isinstance(returned, tuple) else (returned,)
@@ -134,6 +136,53 @@ def test_a_float8_cache(kernels, size, dtype, generator):
     expected = expected.reshape(shape).to(torch.float8_e4m3fn)
     assert torch.equal(cache.view(torch.uint8), expected.view(torch.uint8))
     assert (expected.float().abs() == 448).any(), "some values are beyond float8"
+
+
+def test_draws_follow_the_probabilities(kernels, generator):
+    """With nothing left out, tokens come as often as their probabilities say."""
+    vocab, rows = 50, 200_000
+    logits = normal((vocab,), torch.float32, generator, 1.0)
+    ones, zeros = torch.ones(rows, device="cuda"), torch.zeros(rows, device="cuda")
+    uniform = torch.rand(rows, generator=generator).cuda()
+    out = torch.full((rows,), -1, device="cuda")
+    there = logits.cuda().expand(rows, vocab).contiguous()
+    kernels.sample_tokens(there, ones, zeros.int(), ones, zeros, uniform, out)
+    found = out.cpu().bincount(minlength=vocab).double() / rows
+    wanted = logits.double().softmax(0)
+    # Six standard deviations of each count.
+    assert ((found - wanted).abs() < 6 * (wanted * (1 - wanted) / rows).sqrt()).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_draw_is_of_its_row_alone(kernels, dtype, generator):
+    """Neither the neighbours nor chance change a row's token; equal logits are many here."""
+    rows, vocab = 64, 128256
+    logits = normal((rows, vocab), dtype, generator, 0.02).cuda()
+    columns = [
+        torch.full((rows,), 0.9),
+        torch.full((rows,), 40000, dtype=torch.int32),
+        torch.full((rows,), 0.5),
+        torch.zeros(rows),
+        torch.rand(rows, generator=generator),
+    ]
+    columns = [column.cuda() for column in columns]
+    out = torch.full((rows,), -1, device="cuda")
+    kernels.sample_tokens(logits, *columns, out)
+    for _ in range(3):
+        order = torch.randperm(rows, generator=generator).cuda()
+        again = torch.full_like(out, -1)
+        kernels.sample_tokens(logits[order], *(column[order] for column in columns), again)
+        assert torch.equal(again, out[order])
+
+
+def test_rows_without_a_token(kernels):
+    """No number, and no probability anywhere, give some token of the vocabulary."""
+    logits = torch.tensor([[torch.nan] * 7, [-torch.inf] * 7, [torch.inf, *([0.0] * 6)]]).cuda()
+    ones, zeros = torch.ones(3, device="cuda"), torch.zeros(3, device="cuda")
+    for top_k, top_p in ((0, 1.0), (3, 1.0), (0, 0.5), (2, 0.5)):
+        out = torch.full((3,), -1, device="cuda")
+        kernels.sample_tokens(logits, ones, zeros.int() + top_k, ones * top_p, zeros, zeros, out)
+        assert ((out >= 0) & (out < 7)).all()
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(128, torch.bfloat16), (3, torch.float16)])

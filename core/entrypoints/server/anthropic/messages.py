@@ -35,6 +35,7 @@ from runtime.core.entrypoints.server.errors import ApiError
 from runtime.core.entrypoints.server.event_stream import EventStream, event
 from runtime.core.entrypoints.server.json_route import JsonRoute, responses
 from runtime.core.entrypoints.server.protocol.base import UsageInfo
+from runtime.core.entrypoints.server.request_ids import new_id
 from runtime.core.entrypoints.server.usage import UsageCounter
 
 router = APIRouter(route_class=JsonRoute, tags=["generation"])
@@ -46,7 +47,9 @@ Context = Annotated[ServerContext, Depends(context_of)]
 )
 async def create_message(body: MessagesRequest, request: Request, context: Context) -> Response:
     """Answer a conversation, as Anthropic's API does."""
-    job = MessageJob(body, await ChatJob.begin(chat_request(body), context), context)
+    job = MessageJob(
+        body, await ChatJob.begin(new_id("msg", request), chat_request(body), context), context
+    )
     if body.stream:
         return EventStream(job.events(), job.close, stream_error)
     return Response((await job.whole(request)).encode(), media_type="application/json")

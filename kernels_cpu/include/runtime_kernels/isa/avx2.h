@@ -41,10 +41,23 @@ struct Vec {
   inline void store(f16* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }
+  // Whole numbers within a byte.
+  inline void store(int8_t* p) const {
+    const __m256i whole = _mm256_cvtps_epi32(v);
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+  }
   inline float sum() const {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+  }
+  // For numbers.
+  inline float highest() const {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
   }
 };
 
@@ -70,6 +83,17 @@ inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
 inline Vec exp2_whole(Vec a) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(a.v), _mm256_set1_epi32(127));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23))};
+}
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return a * exp2_whole(max(n, Vec::set1(-127.0f))); }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[Vec::kWidth]) {
+  float lanes[Vec::kWidth][Vec::kWidth], turned[Vec::kWidth][Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i].store(lanes[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    for (int j = 0; j < Vec::kWidth; ++j) turned[j][i] = lanes[i][j];
+  }
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i] = Vec::load(turned[i]);
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

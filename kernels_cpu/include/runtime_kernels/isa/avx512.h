@@ -41,7 +41,13 @@ struct Vec {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }
+  // Whole numbers within a byte.
+  inline void store(int8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+  }
   inline float sum() const { return _mm512_reduce_add_ps(v); }
+  // For numbers.
+  inline float highest() const { return _mm512_reduce_max_ps(v); }
 };
 
 inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -66,6 +72,34 @@ inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
 inline Vec exp2_whole(Vec a) {
   const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(a.v), _mm512_set1_epi32(127));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
+}
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[16]) {
+  __m512 a[16], b[16];
+  for (int i = 0; i < 16; i += 2) {
+    a[i] = _mm512_unpacklo_ps(rows[i].v, rows[i + 1].v);
+    a[i + 1] = _mm512_unpackhi_ps(rows[i].v, rows[i + 1].v);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      const __m512d low = _mm512_castps_pd(a[i + j]), high = _mm512_castps_pd(a[i + j + 2]);
+      b[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+      b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+    }
+  }
+  // b[4 q + e]: in each quarter l the elements 4 l + e of rows 4 q to 4 q + 3.
+  for (int e = 0; e < 4; ++e) {
+    const __m512 even01 = _mm512_shuffle_f32x4(b[e], b[4 + e], 0x88);
+    const __m512 even23 = _mm512_shuffle_f32x4(b[8 + e], b[12 + e], 0x88);
+    const __m512 odd01 = _mm512_shuffle_f32x4(b[e], b[4 + e], 0xdd);
+    const __m512 odd23 = _mm512_shuffle_f32x4(b[8 + e], b[12 + e], 0xdd);
+    rows[e].v = _mm512_shuffle_f32x4(even01, even23, 0x88);
+    rows[8 + e].v = _mm512_shuffle_f32x4(even01, even23, 0xdd);
+    rows[4 + e].v = _mm512_shuffle_f32x4(odd01, odd23, 0x88);
+    rows[12 + e].v = _mm512_shuffle_f32x4(odd01, odd23, 0xdd);
+  }
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

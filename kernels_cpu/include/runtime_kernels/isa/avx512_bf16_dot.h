@@ -29,6 +29,10 @@ struct Dot<bf16> {
 // Elements of x beside pairs of weights, a pair of weights in each of a vector's lanes, and a pair
 // of x that all lanes are multiplied with.
 using PairElement = bf16;
+// Rounded to nearest, but to zero below 2^-126.
+inline void store_elements(Vec x, PairElement* p) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
+}
 struct Pairs {
   __m512bh v;
   static inline Pairs load(const bf16* p) { return {(__m512bh)_mm512_loadu_si512(p)}; }

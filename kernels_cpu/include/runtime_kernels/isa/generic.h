@@ -35,6 +35,8 @@ inline float to_float(f16 x) {
 
 // Round to nearest, ties to even.
 inline void from_float(float x, float* out) { *out = x; }
+// Whole numbers within a byte.
+inline void from_float(float x, int8_t* out) { *out = static_cast<int8_t>(x); }
 inline void from_float(float x, bf16* out) {
   const uint32_t bits = to_bits(x);
   if (x != x) {
@@ -84,6 +86,12 @@ struct Vec {
   inline float sum() const {
     return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
   }
+  // For numbers.
+  inline float highest() const {
+    float most = v[0];
+    for (int i = 1; i < kWidth; ++i) most = v[i] > most ? v[i] : most;
+    return most;
+  }
 };
 
 inline Vec operator+(Vec a, Vec b) {
@@ -123,6 +131,17 @@ inline Vec exp2_whole(Vec a) {
     const int whole = a.v[i] == a.v[i] ? static_cast<int>(a.v[i]) : 0;
     return from_bits(static_cast<uint32_t>(whole + 127) << 23);
   });
+}
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return a * exp2_whole(max(n, Vec::set1(-127.0f))); }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[Vec::kWidth]) {
+  float lanes[Vec::kWidth][Vec::kWidth], turned[Vec::kWidth][Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i].store(lanes[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    for (int j = 0; j < Vec::kWidth; ++j) turned[j][i] = lanes[i][j];
+  }
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i] = Vec::load(turned[i]);
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

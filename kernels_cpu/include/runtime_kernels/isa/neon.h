@@ -44,7 +44,16 @@ struct Vec {
   inline void store(f16* p) const {
     vst1_u16(reinterpret_cast<uint16_t*>(p), vreinterpret_u16_f16(vcvt_f16_f32(v)));
   }
+  // Whole numbers within a byte.
+  inline void store(int8_t* p) const {
+    const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(v));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
+    const int32_t bits = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
+    std::memcpy(p, &bits, sizeof bits);
+  }
   inline float sum() const { return vaddvq_f32(v); }
+  // For numbers.
+  inline float highest() const { return vmaxvq_f32(v); }
 };
 
 inline Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
@@ -67,6 +76,17 @@ inline void split_pairs(const bf16* p, Vec* first, Vec* second) {
 inline Vec exp2_whole(Vec a) {
   const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(a.v), vdupq_n_s32(127));
   return {vreinterpretq_f32_s32(vshlq_n_s32(biased, 23))};
+}
+// a * 2^n for whole n.
+inline Vec times_exp2(Vec a, Vec n) { return a * exp2_whole(max(n, Vec::set1(-127.0f))); }
+// Row i, element j to row j, element i.
+inline void transpose(Vec (&rows)[Vec::kWidth]) {
+  float lanes[Vec::kWidth][Vec::kWidth], turned[Vec::kWidth][Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i].store(lanes[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    for (int j = 0; j < Vec::kWidth; ++j) turned[j][i] = lanes[i][j];
+  }
+  for (int i = 0; i < Vec::kWidth; ++i) rows[i] = Vec::load(turned[i]);
 }
 
 }  // namespace runtime_kernels::RUNTIME_ISA

@@ -29,6 +29,7 @@ struct Dot<bf16> {
 // Elements of x beside pairs of weights, a pair of weights in each of a vector's lanes, and a pair
 // of x that all lanes are multiplied with.
 using PairElement = bf16;
+inline void store_elements(Vec x, PairElement* p) { x.store(p); }
 struct Pairs {
   bfloat16x8_t v;
   static inline Pairs load(const bf16* p) {

@@ -8,6 +8,7 @@ namespace runtime_kernels::RUNTIME_ISA {
 
 // Elements of x beside pairs of weights.
 using PairElement = float;
+inline void store_elements(Vec x, PairElement* p) { x.store(p); }
 // A pair of weights in each of a vector's lanes.
 struct Pairs {
   Vec first, second;

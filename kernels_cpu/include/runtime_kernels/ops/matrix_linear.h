@@ -24,15 +24,11 @@ constexpr bool by_matrices(PackedFormat format) {
 // Whole numbers of a row of x become floats in their place.
 inline void scale_whole_numbers(const PackedArgs& args, const float* row_scales, int64_t token,
                                 float* row) {
-  constexpr int32_t kOffset = shape_of(PackedFormat::kInt8).offset;
-  const int64_t blocks = args.k / kSubBlock;
-  const QuantScale* scales = args.scales + token * blocks;
-  int32_t sum = 0;
-  for (int64_t i = 0; i < blocks; ++i) sum += scales[i].half[0] + scales[i].half[1];
+  const QuantScale* x = args.scales + token * (args.k / kSubBlock);
   for (int i = 0; i < kMatrixRows; ++i) {
     int32_t whole;
     std::memcpy(&whole, row + i, sizeof whole);
-    row[i] = static_cast<float>(whole - kOffset * sum) * scales->scale * row_scales[i];
+    row[i] = static_cast<float>(whole + x->start[0]) * x->scale * row_scales[i];
   }
 }
 
@@ -95,6 +91,7 @@ void matrix_linear_of(const PackedArgs& args, int64_t begin, int64_t end) {
 template <class M>
 void matrix_linear(const PackedArgs& args, int64_t begin, int64_t end, float* panel) {
   static_assert(sizeof(FloatTile<bf16>::Element) == 2 && sizeof(Quad) == 4, "x lies otherwise");
+  static_assert(!kSignedBytes, "x begins otherwise");
   if (!by_matrices(args.format)) return packed_linear(args, begin, end, panel);
   switch (args.dtype) {
     case DType::kFloat32:

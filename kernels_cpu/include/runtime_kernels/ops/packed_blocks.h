@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime_kernels/ops/packed_tile.h"
+#include "runtime_kernels/ops/quantize_rows.h"
 #include "runtime_kernels/packed_layout.h"
 #include "runtime_kernels/table.h"
 #include "runtime_kernels/vec.h"
@@ -14,11 +15,6 @@
 namespace runtime_kernels::RUNTIME_ISA {
 
 constexpr int kQuads = 8;
-
-// What the products of a format's quants have too much, times the sum of x.
-constexpr int offset_of(PackedShape shape) {
-  return shape.has_minima || (shape.bits == 8 && kSignedBytes) ? 0 : shape.offset;
-}
 
 template <int kBits>
 inline void unpack(const uint8_t* quants, Bytes (&out)[kQuads]) {
@@ -87,7 +83,7 @@ inline void add_sub_block(const PackedArgs& args, Header<kFormat> header, int su
                           const uint8_t* quants, int64_t token, int64_t block,
                           RowFloats (&sums)[T]) {
   constexpr PackedShape kShape = shape_of(kFormat);
-  constexpr int kParts = kShape.factors > kShape.sub_blocks ? 2 : 1;  // That have own factors.
+  constexpr int kParts = parts_of(kShape);
   constexpr int kQuadsOfPart = kQuads / kParts;
   prefetch_ahead<quant_bytes(kShape)>(quants);
   Bytes weights[kQuads];
@@ -104,8 +100,7 @@ inline void add_sub_block(const PackedArgs& args, Header<kFormat> header, int su
     Sums whole[T];
     for (int t = 0; t < T; ++t) {
       row[t] = quads + ((token + t) * blocks + block) * kQuads + part * kQuadsOfPart;
-      const int32_t sum = kParts == 2 ? x[t]->half[part] : x[t]->half[0] + x[t]->half[1];
-      whole[t] = Sums::set1(-offset_of(kShape) * sum);
+      whole[t] = Sums::set1(x[t]->start[part]);
     }
     dot_quads<kShape.bits, kQuadsOfPart, T>(whole, weights + part * kQuadsOfPart, row);
     for (int t = 0; t < T; ++t) {
@@ -154,12 +149,7 @@ inline void int8_tile(const PackedArgs& args, int64_t group, int64_t token) {
   const auto* x = static_cast<const Quad*>(args.values) + token * quads;
   Sums whole[N];
   for (int t = 0; t < N; ++t) {
-    int32_t sum = 0;
-    const QuantScale* scales = args.scales + (token + t) * blocks;
-    for (int64_t block = 0; block < blocks; ++block) {
-      sum += scales[block].half[0] + scales[block].half[1];
-    }
-    whole[t] = Sums::set1(-offset_of(kShape) * sum);
+    whole[t] = Sums::set1(args.scales[(token + t) * blocks].start[0]);
   }
   for (int64_t j = 0; j < quads; j += kQuads, p += quant_bytes(kShape)) {
     prefetch_ahead<quant_bytes(kShape)>(p);

@@ -41,8 +41,7 @@ void prepare_rows(const PrepareArgs& args, int64_t begin, int64_t end) {
     const T* x = static_cast<const T*>(args.x) + row * args.width;
     void* values = static_cast<char*>(args.values) + row * bytes;
     if (!is_prepared_as_floats(args.format)) {
-      const bool by_row = args.format == PackedFormat::kInt8;
-      quantize_row(x, args.width, by_row, static_cast<Quad*>(values), args.scales + row * blocks);
+      quantize_row(x, args.width, shape, static_cast<Quad*>(values), args.scales + row * blocks);
     } else if (args.format == PackedFormat::kBFloat16) {
       convert_row(x, args.width, padded, static_cast<FloatTile<bf16>::Element*>(values));
     } else {

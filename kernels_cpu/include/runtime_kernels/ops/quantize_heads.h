@@ -26,10 +26,10 @@ void quantize_heads_of(const QuantizeArgs& args, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < size; i += Vec::kWidth) {
       const int64_t n = size - i < Vec::kWidth ? size - i : Vec::kWidth;
       const Vec value = n == Vec::kWidth ? Vec::load(x + i) : load_part(x + i, n);
-      float whole[Vec::kWidth];
+      int8_t whole[Vec::kWidth];
       // The bounds hold for whatever was not a number, too.
       min(max(round(value * inverse), Vec::set1(-127.0f)), Vec::set1(127.0f)).store(whole);
-      for (int64_t lane = 0; lane < n; ++lane) out[i + lane] = static_cast<int8_t>(whole[lane]);
+      std::memcpy(out + i, whole, static_cast<size_t>(n));
     }
     std::memcpy(out + size, &scale, sizeof scale);
   }

@@ -16,7 +16,7 @@ inline float maximum_of(const T* x, int64_t begin, int64_t end) {
   Vec top = Vec::set1(-__builtin_inff());
   int64_t i = begin;
   for (; i + Vec::kWidth <= end; i += Vec::kWidth) top = max(top, Vec::load(x + i));
-  const float most = highest(top);
+  const float most = top.highest();
   float rest[Vec::kWidth];
   load_part(x + i, end - i).store(rest);
   float result = most;

@@ -1,5 +1,6 @@
 """From what the user asked to the one configuration."""
 
+import dataclasses
 import pickle
 from types import SimpleNamespace
 
@@ -195,3 +196,18 @@ def test_a_format_that_is_asked_for_is_for_all_but_the_vocabulary():
 def test_a_quantization_that_cannot_be_is_refused(asked, hf, words):
     with pytest.raises(ConfigError, match=words):
         quantization(asked, NullPlatform(), (), hf)
+
+
+class Narrow(NullPlatform):
+    """A platform whose caches may be of float8."""
+
+    capabilities = dataclasses.replace(
+        NullPlatform().capabilities, kv_cache_dtypes=("auto", "float8_e4m3fn")
+    )
+
+
+@pytest.mark.parametrize("name", ["fp8", "fp8_e4m3", "float8_e4m3fn"])
+def test_names_of_a_float8_cache(name):
+    assert resolve(Narrow(), kv_cache_dtype=name).cache.kv_cache_dtype == "float8_e4m3fn"
+    with pytest.raises(ConfigError, match=f"kv_cache_dtype='{name}' must be one of auto"):
+        resolve(kv_cache_dtype=name)

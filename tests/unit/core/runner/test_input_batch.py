@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from runtime.core.kv_cache.spec import (
     FullAttentionSpec,
@@ -10,6 +11,7 @@ from runtime.core.kv_cache.spec import (
     plan_layout,
 )
 from runtime.core.messages import ScheduledRequest, ScheduledUpdate, SchedulerOutput
+from runtime.core.pooling.params import Pooling, PoolingType
 from runtime.core.runner.input_batch import InputBatch
 from runtime.core.sampling.params import SamplingParams
 
@@ -21,7 +23,7 @@ def batch():
     return InputBatch(2, 16, layout)
 
 
-def new(request_id, tokens, blocks, computed=0):
+def new(request_id, tokens, blocks, computed=0, pooling=None):
     return ScheduledRequest(
         request_id=request_id,
         token_ids=tokens,
@@ -32,6 +34,7 @@ def new(request_id, tokens, blocks, computed=0):
         stop_token_ids=[],
         bad_words_token_ids=[],
         prompt_logprobs_from=0,
+        pooling=pooling,
     )
 
 
@@ -78,3 +81,13 @@ def test_a_request_that_is_preempted_and_resumed_in_one_step_is_new(batch):
     batch.apply(step([new("r", [1, 2, 3], [[5], [6]])], removed=["r"]))
     assert batch.tokens_of(batch.states["r"]).tolist() == [1, 2, 3]
     assert batch.block_tables[0][batch.states["r"].row, 0] == 5
+
+
+def test_a_prompt_that_is_computed_again_is_pooled_from_its_beginning(batch):
+    pooling = Pooling(PoolingType.MEAN, normalize=False)
+    batch.apply(step([new("r", [5, 6], [[1], [1]], pooling=pooling)]))
+    batch.states["r"].pooling.take(torch.ones(1, 3))
+    batch.apply(step([new("r", [5, 6], [[1], [1]], pooling=pooling)], removed=["r"]))
+    batch.states["r"].pooling.take(torch.zeros(2, 3))
+    assert batch.states["r"].pooling.rows().tolist() == [[0.0] * 3]
+    assert batch.states["r"].pooling.pooling == pooling

@@ -1,4 +1,5 @@
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 from runtime.core.errors import RequestError
 from runtime.core.tokenizer.fast import FastTokenizer
@@ -20,6 +21,23 @@ def test_ids(tokenizer, byte_level):
 def test_special_tokens_surround_a_text_when_asked(tokenizer):
     plain = tokenizer.encode("Hello", add_special_tokens=False)
     assert tokenizer.encode("Hello") == [0, *plain]
+
+
+def test_a_text_is_cut_at_its_end_within_its_special_tokens(tokenizer, byte_level, samples):
+    backend = byte_level()
+    ends = TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    backend.post_processor = ends
+    both = FastTokenizer(backend, special_tokens={}, chat_templates={})
+    for text in samples:
+        plain = tokenizer.encode(text, add_special_tokens=False)
+        for most in (2, 3, 5, 8, 1000):
+            assert tokenizer.encode_truncated(text, most) == [0, *plain[: most - 1]]
+            assert both.encode_truncated(text, most) == [0, *plain[: most - 2], 1]
+    # Nothing stays set: what others encode is whole.
+    assert both.encode("Hello world") == [0, *tokenizer.encode("Hello world")[1:], 1]
+    assert both.encode_truncated("Hello", 1) == [0]
+    with pytest.raises(RequestError, match="surrogate"):
+        both.encode_truncated("\ud800", 5)
 
 
 def test_ids_become_the_text_again(tokenizer, samples):

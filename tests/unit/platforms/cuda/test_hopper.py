@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from runtime.core.testing.batches import Layer
-from runtime.platforms.cuda import hopper
-from runtime.platforms.triton import attention
+from runtime.platforms.cuda import hopper, split_kv
 
 GOOD = dataclasses.replace(Layer(32, 8, 128, dtype="bfloat16").spec, block_size=16)
 
@@ -15,8 +14,8 @@ GOOD = dataclasses.replace(Layer(32, 8, 128, dtype="bfloat16").spec, block_size=
 @pytest.fixture
 def device(monkeypatch):
     """A device of a capability, with all kernels: ``device(9, 0)``."""
-    monkeypatch.setattr(attention, "why_missing", lambda: None)
-    monkeypatch.setattr(hopper, "why_missing", lambda: None)
+    for module in (hopper, split_kv):
+        monkeypatch.setattr(module, "why_missing", lambda: None)
 
     def set_capability(*capability):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
@@ -33,7 +32,7 @@ def device(monkeypatch):
         ("head_size", 80, "head size 80 is neither 64 nor 128"),
         ("block_size", 4, "block size 4 is no power of two from 8 on"),
         ("block_size", 24, "block size 24 is no power of two from 8 on"),
-        ("kv_cache_dtype", torch.int8, "the KV cache is torch.int8, not torch.bfloat16"),
+        ("kv_cache_dtype", torch.int8, "prompts need a KV cache of torch.bfloat16"),
     ],
 )
 def test_layers_that_it_does_not_compute(field, value, reason):
@@ -51,7 +50,8 @@ def test_other_devices(device, capability):
 
 
 def test_missing_kernels_are_the_last_word(device, monkeypatch):
-    monkeypatch.setattr(hopper, "why_missing", lambda: "runtime-kernels-cuda is not installed")
     device()
+    for module in (hopper, split_kv):
+        monkeypatch.setattr(module, "why_missing", lambda: "runtime-kernels-cuda is not installed")
     expected = ["runtime-kernels-cuda is not installed"]
     assert hopper.HopperBackend.reasons_against(GOOD) == expected

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from runtime import CompletionOutput, RequestOutput, SamplingParams
-from runtime.core.entrypoints.cli.chat import converse
+from runtime.core.entrypoints.cli.chat import converse, pieces
 from runtime.core.errors import RequestError
 
 
@@ -35,7 +35,7 @@ def talk(monkeypatch):
 
     def run(model, text, system=None):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
-        converse(model, SamplingParams(), system)
+        converse(lambda messages: pieces(model, messages, SamplingParams()), system)
 
     return run
 

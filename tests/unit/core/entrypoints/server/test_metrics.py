@@ -1,5 +1,9 @@
 """The series of ``/metrics`` and the line in the log: what they count, and what they are called."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -35,7 +39,7 @@ FINISHED = FinishedRequest(
 
 def samples(metrics, accept="text/plain"):
     """Every sample, by name and labels; none is there twice."""
-    text, _ = metrics.expose(accept)
+    text, _ = metrics.text(accept)
     found = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -132,8 +136,8 @@ def test_a_request_that_never_ran_has_no_times(metrics, value):
 
 
 def test_a_scraper_gets_the_format_that_it_accepts(metrics):
-    assert metrics.expose("")[1].startswith("text/plain")
-    text, kind = metrics.expose("application/openmetrics-text; version=1.0.0")
+    assert metrics.text("")[1].startswith("text/plain")
+    text, kind = metrics.text("application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")
 
@@ -173,3 +177,15 @@ def test_the_interval_is_the_environments():
     for text in ("x", "0", "-1", "nan"):
         with pytest.raises(ConfigError, match="VLLM_LOG_STATS_INTERVAL"):
             log_interval({"VLLM_LOG_STATS_INTERVAL": text})
+
+
+def test_the_dashboard_asks_for_series_that_there_are(metrics):
+    path = Path(__file__).parents[5] / "examples" / "grafana" / "runtime.json"
+    panels = json.loads(path.read_text())["panels"]
+    asked = " ".join(
+        target["expr"] for panel in panels for target in panel.get("targets", ())
+    ) + json.dumps(json.loads(path.read_text())["templating"])
+    names = set(re.findall(r"(?:vllm:|process_)\w+", asked))
+    assert len(names) > 20
+    assert names <= {name for name, _ in samples(metrics)}
+    assert len({panel["id"] for panel in panels}) == len(panels)

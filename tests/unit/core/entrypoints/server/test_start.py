@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from runtime.core.config.args import EngineArgs
-from runtime.core.engine.outputs import CompletionOutput, RequestOutput
+from runtime.core.engine.outputs import CompletionOutput
 from runtime.core.entrypoints.server.args import ServerArgs
-from runtime.core.entrypoints.server.launch import check
+from runtime.core.entrypoints.server.checks import check
 from runtime.core.entrypoints.server.listener import Listener
 from runtime.core.entrypoints.server.request_log import RequestLog
 from runtime.core.entrypoints.server.start_up_log import changed
@@ -21,6 +21,7 @@ def test_an_address_is_taken_and_refuses_until_somebody_listens():
     listener = Listener(ServerArgs(host="127.0.0.1", port=0))
     try:
         assert listener.url == f"http://127.0.0.1:{listener.port}"
+        assert listener.socket.proto == socket.IPPROTO_TCP
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", listener.port))
     finally:
@@ -122,13 +123,7 @@ def lines(caplog, monkeypatch):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-OUTPUT = RequestOutput(
-    request_id="r",
-    prompt="Hi",
-    prompt_token_ids=[1, 2],
-    outputs=[CompletionOutput(0, "a lot\nof text", [5, 6, 7], "stop")],
-    finished=True,
-)
+OUTPUTS = [CompletionOutput(0, "a lot\nof text", [5, 6, 7], "stop")]
 
 
 def test_prompts_and_outputs_are_logged_by_a_switch_each_and_by_default_not(lines):
@@ -139,7 +134,7 @@ def test_prompts_and_outputs_are_logged_by_a_switch_each_and_by_default_not(line
     ):
         log = RequestLog(args)
         log.log_prompt("r", "Hi", "params")
-        log.log_output("r", OUTPUT)
+        log.log_output("r", OUTPUTS)
     assert lines() == [
         "request r: prompt 'Hi', params",
         "request r: output 0 'a lot\\nof text', 3 tokens, finish_reason stop",
@@ -150,11 +145,11 @@ def test_what_is_long_is_cut(lines):
     log = RequestLog(ServerArgs(enable_log_requests=True, enable_log_outputs=True, max_log_len=2))
     log.log_prompt("r", {"prompt_token_ids": [1, 2, 3]}, "params")
     log.log_prompt("r", "Hi", "params")
-    log.log_output("r", "text")
+    log.log_output("r", OUTPUTS)
     assert lines() == [
         "request r: prompt prompt_token_ids=[1, 2]… (1 more), params",
         "request r: prompt 'Hi', params",
-        "request r: output 'te'… (2 more)",
+        "request r: output 0 'a '… (11 more), 3 tokens, finish_reason stop",
     ]
 
 
