@@ -190,7 +190,9 @@ def whole_message(reader: AnswerReader, text: str, role: str) -> AssistantMessag
         for delta in part.calls:
             call = calls.setdefault(delta.index, [delta.id or "", delta.name or "", ""])
             call[2] += delta.arguments
-    message = AssistantMessage(role=role, content=content if content or not calls else None)
+    # Clients that check answers against OpenAI's schema want a refusal, if only to see none.
+    text_or_none = content if content or not calls else None
+    message = AssistantMessage(role=role, content=text_or_none, refusal=None)
     if reasoning:
         message.reasoning_content = message.reasoning = reasoning
     if calls:

@@ -144,6 +144,8 @@ class TestStopSequences:
         assert delta == {
             "stop_reason": "stop_sequence" if comes else "max_tokens",
             "stop_sequence": sequence if comes else None,
+            "stop_details": None,
+            "container": None,
         }
 
 

@@ -11,52 +11,89 @@ StopReason = Literal[
 ]
 
 
-class TextOutput(ResponseModel):
+class Answer(ResponseModel):
+    """Something of this API: what there is nothing to say of is null, and never left out."""
+
+    def encode(self) -> bytes:
+        """JSON with every field."""
+        return self.model_dump_json().encode()
+
+
+class TextOutput(Answer):
     """Text."""
 
-    type: Literal["text"]
+    type: Literal["text"] = "text"
     text: str
+    citations: None = None
 
 
-class ThinkingOutput(ResponseModel):
+class ThinkingOutput(Answer):
     """What the model thought."""
 
-    type: Literal["thinking"]
+    type: Literal["thinking"] = "thinking"
     thinking: str
-    signature: str
+    signature: str = ""
     """Empty: thoughts are not signed."""
 
 
-class ToolUseOutput(ResponseModel):
+class Caller(Answer):
+    """Who calls: the model itself."""
+
+    type: Literal["direct"] = "direct"
+
+
+class ToolUseOutput(Answer):
     """A call. Of one that was cut, ``input`` is what was complete."""
 
-    type: Literal["tool_use"]
+    type: Literal["tool_use"] = "tool_use"
     id: str
     name: str
     input: dict[str, Any]
+    caller: Caller = Caller()
 
 
-class MessageUsage(ResponseModel):
-    """Tokens that a request took. The prompt's are the first three together."""
+class DeltaUsage(Answer):
+    """Tokens that a request took so far. The prompt's are the first three together."""
 
     input_tokens: int
-    cache_creation_input_tokens: int
+    cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int
     """Taken from the prefix cache."""
     output_tokens: int
+    output_tokens_details: None = None
+    server_tool_use: None = None
 
 
-class Message(ResponseModel):
+class MessageUsage(DeltaUsage):
+    """Tokens that a request took."""
+
+    cache_creation: None = None
+    inference_geo: None = None
+    service_tier: None = None
+
+
+class MessageDelta(Answer):
+    """How a message ended."""
+
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    stop_details: None = None
+    container: None = None
+
+
+class Message(Answer):
     """The assistant's next message."""
 
     id: str
-    type: Literal["message"]
-    role: Literal["assistant"]
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
     model: str
     content: list[TextOutput | ThinkingOutput | ToolUseOutput]
     stop_reason: StopReason | None
     stop_sequence: str | None
     """The one of the request's stop sequences that ended the message."""
+    stop_details: None = None
+    container: None = None
     usage: MessageUsage
 
 

@@ -9,6 +9,7 @@ import msgspec
 from pydantic_core import from_json
 
 from runtime.core.entrypoints.server.anthropic.answers import (
+    Answer,
     TextOutput,
     ThinkingOutput,
     ToolUseOutput,
@@ -25,14 +26,13 @@ def content_blocks(message: AssistantMessage) -> Blocks:
     """The blocks of a whole answer."""
     blocks: Blocks = []
     if message.reasoning:
-        blocks.append(ThinkingOutput(type="thinking", thinking=message.reasoning, signature=""))
+        blocks.append(ThinkingOutput(thinking=message.reasoning))
     if message.content:
-        blocks.append(TextOutput(type="text", text=message.content))
+        blocks.append(TextOutput(text=message.content))
     for call in message.tool_calls or ():
         function = call.function
         blocks.append(
             ToolUseOutput(
-                type="tool_use",
                 id=call.id or "",
                 name=function.name or "",
                 input=call_input(function.arguments or ""),
@@ -66,10 +66,10 @@ class BlockStream:
     def write(self, part: AnswerPart) -> Iterator[bytes]:
         """The events of what is new."""
         if part.reasoning:
-            yield from self._begin("thinking", type="thinking", thinking="", signature="")
+            yield from self._begin("thinking", ThinkingOutput(thinking=""))
             yield self._delta("thinking_delta", thinking=part.reasoning)
         if part.content:
-            yield from self._begin("text", type="text", text="")
+            yield from self._begin("text", TextOutput(text=""))
             yield self._delta("text_delta", text=part.content)
         for call in part.calls:
             yield from self._call(call)
@@ -82,18 +82,20 @@ class BlockStream:
 
     def _call(self, call: ToolCallDelta) -> Iterator[bytes]:
         if call.id is not None:
-            head: dict[str, Any] = {"id": call.id, "name": call.name, "input": {}}
-            yield from self._begin(call.index, type="tool_use", **head)
+            block = ToolUseOutput(id=call.id, name=call.name or "", input={})
+            yield from self._begin(call.index, block)
         if call.arguments:
             yield self._delta("input_json_delta", partial_json=call.arguments)
 
-    def _begin(self, what: str | int, **block: Any) -> Iterator[bytes]:
+    def _begin(self, what: str | int, block: Answer) -> Iterator[bytes]:
         if self._open == what:
             return
         yield from self.close()
         self._index += 1
         self._open = what
-        yield named_event("content_block_start", index=self._index, content_block=block)
+        yield named_event(
+            "content_block_start", index=self._index, content_block=block.model_dump()
+        )
         if self._index == 0:
             # Clients are to expect them anywhere.
             yield named_event("ping")

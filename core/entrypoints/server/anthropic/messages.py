@@ -12,7 +12,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from runtime.core.engine.outputs import CompletionOutput
 from runtime.core.entrypoints.server.anthropic.answers import (
     AnthropicErrorResponse,
+    DeltaUsage,
     Message,
+    MessageDelta,
     MessageUsage,
     StopReason,
     TokenCount,
@@ -81,8 +83,6 @@ class MessageJob:
         self._usage = UsageCounter()
         self._head: dict[str, Any] = {
             "id": f"msg_{secrets.token_hex(12)}",
-            "type": "message",
-            "role": "assistant",
             "model": context.model_names[0],
         }
 
@@ -111,7 +111,7 @@ class MessageJob:
             content=content_blocks(message),
             stop_reason=reason,
             stop_sequence=sequence,
-            usage=_usage(self._usage.usage()),
+            usage=MessageUsage(**_tokens(self._usage.usage())),
         )
 
     async def events(self) -> AsyncGenerator[bytes, None]:
@@ -149,7 +149,7 @@ class MessageJob:
             content=[],
             stop_reason=None,
             stop_sequence=None,
-            usage=_usage(usage.usage()),
+            usage=MessageUsage(**_tokens(usage.usage())),
         )
         return named_event("message_start", message=message.model_dump())
 
@@ -157,8 +157,8 @@ class MessageJob:
         reason, sequence = self._ending(one, reader)
         return named_event(
             "message_delta",
-            delta={"stop_reason": reason, "stop_sequence": sequence},
-            usage=_usage(self._usage.usage()).model_dump(),
+            delta=MessageDelta(stop_reason=reason, stop_sequence=sequence).model_dump(),
+            usage=DeltaUsage(**_tokens(self._usage.usage())).model_dump(),
         )
 
     def _ending(self, one: CompletionOutput, reader: AnswerReader) -> tuple[StopReason, str | None]:
@@ -180,12 +180,11 @@ def _check(one: CompletionOutput) -> None:
         raise ApiError(503, "the server ended this request")
 
 
-def _usage(usage: UsageInfo) -> MessageUsage:
+def _tokens(usage: UsageInfo) -> dict[str, Any]:
     details = usage.prompt_tokens_details
     cached = 0 if details is None else details.cached_tokens
-    return MessageUsage(
-        input_tokens=usage.prompt_tokens - cached,
-        cache_creation_input_tokens=0,
-        cache_read_input_tokens=cached,
-        output_tokens=usage.completion_tokens,
-    )
+    return {
+        "input_tokens": usage.prompt_tokens - cached,
+        "cache_read_input_tokens": cached,
+        "output_tokens": usage.completion_tokens,
+    }

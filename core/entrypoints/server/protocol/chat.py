@@ -167,6 +167,7 @@ class AssistantMessage(ResponseModel):
     reasoning_content: str | None = None
     reasoning: str | None = None
     """The same as ``reasoning_content``: clients read either."""
+    refusal: None = None
     tool_calls: list[ToolCallInfo] | None = None
 
 

@@ -79,9 +79,9 @@ def put_together(events):
 
 EXPECTED = [
     {"type": "thinking", "thinking": "Hm.", "signature": ""},
-    {"type": "text", "text": "Let me see."},
-    {"type": "tool_use", "name": "now", "input": {"zone": "UTC"}},
-    {"type": "tool_use", "name": "date", "input": {}},
+    {"type": "text", "text": "Let me see.", "citations": None},
+    {"type": "tool_use", "name": "now", "input": {"zone": "UTC"}, "caller": {"type": "direct"}},
+    {"type": "tool_use", "name": "date", "input": {}, "caller": {"type": "direct"}},
 ]
 
 
