@@ -94,6 +94,12 @@ class LiveEngine:
 
 
 @pytest.fixture(scope="session")
+def live_engine():
+    """The class, for other models."""
+    return LiveEngine
+
+
+@pytest.fixture(scope="session")
 def chat_model(byte_model, tmp_path_factory):
     """The byte model with a chat template."""
     folder = tmp_path_factory.mktemp("chat") / "model"
