@@ -23,7 +23,7 @@ from runtime.core.config.runtime import (
     StructuredOutputsConfig,
 )
 from runtime.core.errors import ConfigError
-from runtime.core.models.registry import ModelRegistry
+from runtime.core.models.registry import ModelRegistry, first_position
 from runtime.core.platform.interface import Platform, PlatformCapabilities
 from runtime.core.pooling.config import PoolingConfig, check_steps, resolve_pooling
 from runtime.core.quantization.block_formats import LOADABLE
@@ -69,7 +69,11 @@ def resolve_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint)
 def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) -> ModelConfig:
     hf = checkpoint.config
     architecture = ModelRegistry.resolve_name(hf.get("architectures", ()))
-    pooling = resolve_pooling(args, checkpoint, ModelRegistry.load(architecture))
+    model_class = ModelRegistry.load(architecture)
+    pooling = resolve_pooling(args, checkpoint, model_class)
+    positions = hf.get("max_position_embeddings")
+    if positions:
+        positions = int(positions) - first_position(model_class, hf)
     return ModelConfig(
         model=args.model,
         tokenizer=args.tokenizer,
@@ -78,7 +82,7 @@ def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) 
         generation=checkpoint.generation_config,
         architecture=architecture,
         dtype=resolve_dtype(args.dtype, hf, platform),
-        max_model_len=_max_model_len(args, hf, pooling),
+        max_model_len=_max_model_len(args, positions, pooling),
         vocab_size=int(hf.vocab_size),
         seed=args.seed,
         enforce_eager=args.enforce_eager,
@@ -148,16 +152,15 @@ def resolve_dtype(asked: str, hf: Mapping[str, Any], platform: Platform) -> torc
     return dtype
 
 
-def _max_model_len(args: EngineArgs, hf: Mapping[str, Any], pooling: PoolingConfig | None) -> int:
-    own = hf.get("max_position_embeddings")
+def _max_model_len(args: EngineArgs, own: int | None, pooling: PoolingConfig | None) -> int:
     asked = args.max_model_len
     if asked is None or asked == "auto":
-        most = int(own or DEFAULT_MAX_MODEL_LEN)
+        most = own or DEFAULT_MAX_MODEL_LEN
         meant = None if pooling is None else pooling.max_seq_length
         return most if meant is None else min(most, meant)
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
         raise ConfigError(f"max_model_len={asked!r} must be a positive integer or 'auto'")
-    if own and asked > int(own):
+    if own and asked > own:
         raise ConfigError(
             f"max_model_len={asked} exceeds the {own} positions the model was made for "
             "(max_position_embeddings)"

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019, arXiv:1810.04805), the encoder of many embedding models."""
+"""BERT (Devlin et al. 2019, arXiv:1810.04805) and RoBERTa, encoders of many embedding models."""
 
 from __future__ import annotations
 
@@ -117,6 +117,9 @@ class BertModel(nn.Module):
     """The encoder, without pooler and heads: it gives hidden states, which the engine pools."""
 
     encoder_only: ClassVar[bool] = True
+    wrapper: ClassVar[str] = "bert."
+    """What stands before the names of a checkpoint that has heads."""
+    heads: ClassVar[tuple[str, ...]] = ("pooler.", "cls.")
 
     def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:
         super().__init__()
@@ -126,16 +129,22 @@ class BertModel(nn.Module):
             raise ModelLoadError(f"position_embedding_type={kind!r} is not supported ('absolute')")
         if hf.get("is_decoder", False):
             raise ModelLoadError("is_decoder=true: BERT is supported as an encoder only")
+        self.first = self.first_position(hf)
         self.embeddings = BertEmbeddings(config=config, prefix=f"{prefix}embeddings")
         self.layers = nn.ModuleList(
             BertLayer(config=config, prefix=f"{prefix}encoder.layer.{index}")
             for index in range(_required(hf, "num_hidden_layers"))
         )
 
+    @classmethod
+    def first_position(cls, hf: HFConfig) -> int:
+        """The row of the position table that a text's first token has."""
+        return 0
+
     def checkpoint_name(self, name: str) -> str | None:
         """Bring older and wrapped checkpoints' names to today's; pass over pooler and heads."""
-        name = name.removeprefix("bert.")
-        if name == "embeddings.position_ids" or name.startswith(("pooler.", "cls.")):
+        name = name.removeprefix(self.wrapper)
+        if name == "embeddings.position_ids" or name.startswith(self.heads):
             return None
         old, new = ("LayerNorm.gamma", "LayerNorm.beta"), ("LayerNorm.weight", "LayerNorm.bias")
         for before, now in zip(old, new, strict=True):
@@ -146,7 +155,21 @@ class BertModel(nn.Module):
         self, input_ids: torch.Tensor, positions: torch.Tensor, ctx: ForwardContext
     ) -> torch.Tensor:
         """Hidden states [T, hidden_size]."""
+        if self.first:
+            positions = positions + self.first
         x: torch.Tensor = self.embeddings(input_ids, positions)
         for layer in self.layers:
             x = layer(x, ctx)
         return x
+
+
+class RobertaModel(BertModel):
+    """RoBERTa (Liu et al. 2019, arXiv:1907.11692), XLM-RoBERTa too: BERT with other positions."""
+
+    wrapper = "roberta."
+    heads = ("pooler.", "lm_head.", "classifier.")
+
+    @classmethod
+    def first_position(cls, hf: HFConfig) -> int:
+        """Behind that of padding, whose row is the padding token's id."""
+        return int(hf.get("pad_token_id", 1)) + 1

@@ -42,6 +42,9 @@ class Encoder(Protocol):
     encoder_only: ClassVar[bool]
     """True."""
 
+    # One classmethod is optional: ``first_position(hf) -> int`` says how many rows of the position
+    # table come before a text's first (default: none).
+
     def __init__(self, *, config: RuntimeConfig, prefix: str = "") -> None:
         """Build the model on ``config.device()``, its weights not yet filled."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from runtime.core.config.hf_config import HFConfig
 from runtime.core.errors import ModelLoadError
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,8 @@ NATIVE_MODELS: Mapping[str, str] = MappingProxyType(
         "LlamaModel": "runtime.core.models.llama:LlamaModel",
         "MistralForCausalLM": "runtime.core.models.mistral:MistralForCausalLM",
         "MistralModel": "runtime.core.models.mistral:MistralModel",
+        "RobertaModel": "runtime.core.models.bert:RobertaModel",
+        "XLMRobertaModel": "runtime.core.models.bert:RobertaModel",
     }
 )
 """Architecture names, as a config's ``architectures`` has them, and qualified class names."""
@@ -98,6 +101,12 @@ def is_encoder(model: type) -> bool:
 def pools_only(model: type) -> bool:
     """Whether a model class cannot generate: an encoder, or a ``CausalLM`` without its head."""
     return is_encoder(model) or bool(getattr(model, "pools_only", False))
+
+
+def first_position(model: type, hf: HFConfig) -> int:
+    """Positions of a model's table that no text has, since they come first; mostly none."""
+    own: Callable[[HFConfig], int] | None = getattr(model, "first_position", None)
+    return 0 if own is None else own(hf)
 
 
 def _is_qualified(name: str) -> bool:

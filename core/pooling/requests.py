@@ -116,9 +116,10 @@ class PoolingFutures:
         self, result: PoolingRequestOutput, scheduled: float, loggers: Sequence[StatLogger]
     ) -> None:
         waiting = self._waiting.pop(result.request_id)
+        # Counted before whoever awaits it can look at the counts.
+        _tell(waiting.request, result, scheduled, loggers)
         if not waiting.future.done():
             waiting.future.set_result(result)
-        _tell(waiting.request, result, scheduled, loggers)
 
 
 def _tell(

@@ -41,6 +41,37 @@ def tiny_bert(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tiny_roberta(tmp_path_factory):
+    """The same of RoBERTa's kind, by the name of the kind."""
+    transformers = pytest.importorskip("transformers")
+
+    def make(kind, with_head):
+        config = transformers.AutoConfig.for_model(
+            kind,
+            vocab_size=131,
+            hidden_size=60,
+            intermediate_size=77,
+            num_hidden_layers=2,
+            num_attention_heads=5,
+            max_position_embeddings=34,
+            type_vocab_size=1,
+            pad_token_id=1,
+            initializer_range=0.4,
+        )
+        torch.manual_seed(4)
+        model = transformers.AutoModelForMaskedLM.from_config(config).float().eval()
+        path = tmp_path_factory.mktemp(kind)
+        (model if with_head else model.roberta).save_pretrained(path)
+        if with_head:
+            file = path / "config.json"
+            name = type(model.roberta).__name__
+            file.write_text(file.read_text().replace(type(model).__name__, name))
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="module")
 def hidden_states():
     """``hidden_states(path, prompt) -> [T, hidden]``: transformers' last hidden states."""
     transformers = pytest.importorskip("transformers")
@@ -90,6 +121,23 @@ def test_an_encoder_agrees_with_transformers(tiny_bert, hidden_states, platform,
         for vector, prompt in zip(got, prompts, strict=True):
             wanted = pooled(hidden_states(tiny_bert, prompt), kind, kind != "LAST")
             torch.testing.assert_close(vector, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "xlm-roberta"])
+@pytest.mark.parametrize("with_head", [False, True])
+def test_positions_that_begin_behind_paddings(tiny_roberta, hidden_states, kind, with_head):
+    path = tiny_roberta(kind, with_head)
+    prompts = prompts_of((32, 1, 7, 32), 131)
+    config = {"pooling_type": "MEAN"}
+    with LLM(str(path), platform="cpu", pooler_config=config, **OPTIONS) as llm:
+        assert llm.engine.config.model.max_model_len == 32
+        for vector, prompt in zip(embed(llm, prompts), prompts, strict=True):
+            wanted = pooled(hidden_states(path, prompt), "MEAN")
+            torch.testing.assert_close(vector, wanted, rtol=1e-4, atol=1e-5)
+        with pytest.raises(RuntimeUserError, match="33 tokens; max_model_len is 32"):
+            embed(llm, prompts_of((33,), 131))
+    with pytest.raises(RuntimeUserError, match="max_model_len=33 exceeds the 32 positions"):
+        LLM(str(path), platform="cpu", max_model_len=33, **OPTIONS)
 
 
 class Profiled(NullPlatform):

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import dataclasses
+import json
+import time
 
 import httpx
 import numpy as np
@@ -27,7 +29,8 @@ class Site:
     def __init__(self, model, **options):
         self.llm = AsyncLLM(str(model), use_tqdm_on_load=False, platform="cpu", **options)
         args = ServerArgs(served_model_name=("tiny",))
-        transport = httpx.ASGITransport(build_app(ServerContext.create(self.llm, args)))
+        self.app = build_app(ServerContext.create(self.llm, args))
+        transport = httpx.ASGITransport(self.app)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://site", timeout=60)
         self.runner = asyncio.Runner()
 
@@ -239,13 +242,38 @@ def test_many_at_once_and_some_of_them_wrong(served):
 
 
 def test_a_client_that_leaves_ends_its_request(served):
+    """The rest of half a minute's work is not done."""
+    body = json.dumps({"input": ["word " * 200] * 1000}).encode()
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+
     async def leave():
-        post = asyncio.create_task(served.client.post(PATH, json={"input": ["word " * 200] * 500}))
+        left, parts = asyncio.Event(), [{"type": "http.request", "body": body}]
+
+        async def receive():
+            if parts:
+                return parts.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message): ...
+
+        call = asyncio.create_task(served.app(scope, receive, send))
         while not served.llm.num_unfinished_requests:
             await asyncio.sleep(0.001)
-        post.cancel()
-        await asyncio.wait([post])
+        left.set()
+        await asyncio.wait_for(call, 5)
         assert served.llm.num_unfinished_requests == 0
+        end = time.monotonic() + 5
+        while served.llm.stats.num_running or served.llm.stats.num_waiting:
+            assert time.monotonic() < end, "the engine is still at it"
+            await asyncio.sleep(0.01)
 
     served.runner.run(leave())
 

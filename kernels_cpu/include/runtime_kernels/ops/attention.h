@@ -100,13 +100,14 @@ inline void update_rows(const AttentionArgs& args, const AttentionTask& task, in
 }
 
 // A tile's keys and values, for few rows as they lie and for many as a copy.
-template <class C>
+template <class T, class C>
 struct FewRows {
+  static constexpr bool kFetches = true;
   static inline void add_tile(const AttentionArgs& args, const AttentionTask& task, int64_t group,
                               int64_t begin, int64_t count, int64_t width, const C* const* keys,
                               const C* const* values, const Scratch& scratch) {
     const int64_t size = args.head_size, padded = padded_size(size), rows = task.tokens * group;
-    few_logits<C>(keys, count, width, rows, size, padded, scratch);
+    few_logits<T, C>(keys, count, rows, size, padded, scratch);
     update_rows<Singles>(args, task, group, begin, count, width, scratch);
     few_values<C>(values, count, rows, size, padded, scratch);
   }
@@ -114,6 +115,8 @@ struct FewRows {
 
 template <class C, class U>
 struct ManyRows {
+  // Rows share what is read, so they hardly wait for it.
+  static constexpr bool kFetches = false;
   static inline void add_tile(const AttentionArgs& args, const AttentionTask& task, int64_t group,
                               int64_t begin, int64_t count, int64_t width, const C* const* keys,
                               const C* const* values, const Scratch& scratch) {
@@ -132,16 +135,47 @@ struct ManyRows {
   }
 };
 
+// Where a tile's keys and values are.
+template <class C>
+struct Tile {
+  int64_t begin, count;
+  const C* keys[kTile];
+  const C* values[kTile];
+
+  inline void find(const AttentionArgs& args, const AttentionTask& task, int64_t from) {
+    const int64_t left = task.key_end - from;
+    begin = from;
+    count = left < kTile ? left : kTile;
+    if (count > 0) locate<C>(args, task, begin, count, keys, values);
+  }
+  // Ask for all of it. Blocks lie anywhere, and a head's part of a token is a few cache lines: no
+  // pattern that the hardware would read ahead of.
+  inline void fetch(int64_t head_bytes) const {
+    constexpr int64_t kLine = 64;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t at = 0; at < head_bytes; at += kLine) {
+        __builtin_prefetch(reinterpret_cast<const char*>(keys[i]) + at);
+        __builtin_prefetch(reinterpret_cast<const char*>(values[i]) + at);
+      }
+    }
+  }
+};
+
 template <class C, class Way>
 inline void for_tiles_of_keys(const AttentionArgs& args, const AttentionTask& task, int64_t group,
                               const Scratch& scratch) {
-  for (int64_t begin = task.key_begin; begin < task.key_end; begin += kTile) {
-    const int64_t left = task.key_end - begin, count = left < kTile ? left : kTile;
-    const int64_t width = (count + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
-    const C* keys[kTile];
-    const C* values[kTile];
-    locate<C>(args, task, begin, count, keys, values);
-    Way::add_tile(args, task, group, begin, count, width, keys, values, scratch);
+  const int64_t head_bytes = args.head_size * static_cast<int64_t>(sizeof(C));
+  Tile<C> tiles[2];
+  tiles[0].find(args, task, task.key_begin);
+  if (Way::kFetches) tiles[0].fetch(head_bytes);
+  for (int turn = 0; tiles[turn].count > 0; turn = 1 - turn) {
+    const Tile<C>& tile = tiles[turn];
+    Tile<C>& next = tiles[1 - turn];
+    next.find(args, task, tile.begin + kTile);
+    if (Way::kFetches) next.fetch(head_bytes);
+    const int64_t width = (tile.count + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+    Way::add_tile(args, task, group, tile.begin, tile.count, width, tile.keys, tile.values,
+                  scratch);
   }
 }
 
@@ -152,8 +186,8 @@ void attention_task(const AttentionArgs& args, const AttentionTask& task, float*
   const int64_t group = args.heads / args.kv_heads;
   const Scratch scratch(memory, padded_size(args.head_size));
   if (task.tokens * group <= kFewRows) {
-    load_queries<T, float>(args, task, group, scratch);
-    for_tiles_of_keys<C, FewRows<C>>(args, task, group, scratch);
+    load_queries<T, typename KeyDot<T, C>::Element>(args, task, group, scratch);
+    for_tiles_of_keys<C, FewRows<T, C>>(args, task, group, scratch);
   } else {
     load_queries<T, typename Units::Element>(args, task, group, scratch);
     for_tiles_of_keys<C, ManyRows<C, Units>>(args, task, group, scratch);

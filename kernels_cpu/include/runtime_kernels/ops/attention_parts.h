@@ -87,36 +87,116 @@ inline float scale_of(const T*, int64_t) {
 }
 inline float scale_of(const int8_t* head, int64_t size) { return head_scale(head, size); }
 
-template <class T, int R>
-inline void logits_of(const T* const* keys, int64_t count, int64_t size, int64_t padded,
-                      const float* query, float* logits) {
-  for (int64_t i = 0; i < count; ++i) {
-    Vec sums[R];
-    for (int r = 0; r < R; ++r) sums[r] = zero();
-    for_vectors(size, [&](int64_t d, auto load, auto) {
-      const Vec key = load(keys[i] + d);
-      // Queries are padded with zeros to whole vectors.
-      for (int r = 0; r < R; ++r) sums[r] = fma(key, Vec::load(query + r * padded + d), sums[r]);
-    });
-    const float scale = scale_of(keys[i], size);
-    for (int r = 0; r < R; ++r) logits[r * kTile + i] = scale * sums[r].sum();
+// Products of float32 queries and of keys of another type.
+struct FloatDot {
+  static constexpr int kStep = Vec::kWidth;
+  using Operand = Vec;
+  template <class E>
+  static inline Operand load(const E* p) {
+    return Vec::load(p);
+  }
+  template <class E>
+  static inline Operand load_part(const E* p, int64_t n) {
+    return RUNTIME_ISA::load_part(p, n);
+  }
+  static inline Vec add(Operand a, Operand b, Vec sum) { return fma(a, b, sum); }
+};
+// How queries of type T meet keys of type C, and what the queries are kept as.
+template <class T, class C>
+struct KeyDot {
+  using Dot = FloatDot;
+  using Element = float;
+};
+template <class T>
+struct KeyDot<T, T> {
+  using Dot = RUNTIME_ISA::Dot<T>;
+  using Element = T;
+};
+
+// One key's products with R queries, to be added up.
+template <class D, int R, class C, class E>
+inline void add_key(const C* key, int64_t size, int64_t padded, const E* query, Vec (&sums)[R]) {
+  for (int r = 0; r < R; ++r) sums[r] = zero();
+  int64_t d = 0;
+  for (; d + D::kStep <= size; d += D::kStep) {
+    const typename D::Operand part = D::load(key + d);
+    for (int r = 0; r < R; ++r) sums[r] = D::add(part, D::load(query + r * padded + d), sums[r]);
+  }
+  if (d == size) return;
+  const typename D::Operand part = D::load_part(key + d, size - d);
+  for (int r = 0; r < R; ++r) {
+    sums[r] = D::add(part, D::load_part(query + r * padded + d, size - d), sums[r]);
   }
 }
 
-template <class T, int R>
-inline void values_of(const T* const* values, int64_t count, int64_t size, int64_t padded,
-                      const float* weights, float* out) {
-  for_vectors(size, [&](int64_t d, auto load, auto) {
-    Vec sums[R];
-    for (int r = 0; r < R; ++r) sums[r] = Vec::load(out + r * padded + d);
-    for (int64_t i = 0; i < count; ++i) {
-      const Vec value = load(values[i] + d);
-      for (int r = 0; r < R; ++r) {
-        sums[r] = fma(Vec::set1(weights[r * kTile + i]), value, sums[r]);
+// Logits of R queries; zeros past the count up to a whole vector of keys. Sums of as many keys as a
+// vector has lanes are turned, so that adding them up gives a vector of logits.
+template <class D, int R, class C, class E>
+inline void logits_of(const C* const* keys, int64_t count, int64_t size, int64_t padded,
+                      const E* query, float* logits) {
+  for (int64_t first = 0; first < count; first += Vec::kWidth) {
+    Vec sums[R][Vec::kWidth];
+    float scales[Vec::kWidth] = {};
+    for (int i = 0; i < Vec::kWidth; ++i) {
+      Vec one[R];
+      for (int r = 0; r < R; ++r) one[r] = zero();
+      if (first + i < count) {
+        const C* key = keys[first + i];
+        add_key<D, R>(key, size, padded, query, one);
+        scales[i] = scale_of(key, size);
       }
+      for (int r = 0; r < R; ++r) sums[r][i] = one[r];
     }
-    for (int r = 0; r < R; ++r) sums[r].store(out + r * padded + d);
-  });
+    for (int r = 0; r < R; ++r) {
+      transpose(sums[r]);
+      for (int step = Vec::kWidth / 2; step > 0; step /= 2) {
+        for (int i = 0; i < step; ++i) sums[r][i] = sums[r][i] + sums[r][i + step];
+      }
+      (sums[r][0] * Vec::load(scales)).store(logits + r * kTile + first);
+    }
+  }
+}
+
+// Add R rows of V vectors of values by their weights.
+template <class C, int R, int V>
+inline void values_block(const C* const* values, int64_t count, int64_t d, int64_t padded,
+                         const float* weights, float* out) {
+  Vec sums[R][V];
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) sums[r][v] = Vec::load(out + r * padded + d + v * Vec::kWidth);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    Vec value[V];
+    for (int v = 0; v < V; ++v) value[v] = Vec::load(values[i] + d + v * Vec::kWidth);
+    for (int r = 0; r < R; ++r) {
+      const Vec weight = Vec::set1(weights[r * kTile + i]);
+      for (int v = 0; v < V; ++v) sums[r][v] = fma(weight, value[v], sums[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) sums[r][v].store(out + r * padded + d + v * Vec::kWidth);
+  }
+}
+
+template <class C, int R>
+inline void values_of(const C* const* values, int64_t count, int64_t size, int64_t padded,
+                      const float* weights, float* out) {
+  constexpr int64_t kWide = kBlockVectors * Vec::kWidth;
+  int64_t d = 0;
+  for (; d + kWide <= size; d += kWide) {
+    values_block<C, R, kBlockVectors>(values, count, d, padded, weights, out);
+  }
+  for (; d + Vec::kWidth <= size; d += Vec::kWidth) {
+    values_block<C, R, 1>(values, count, d, padded, weights, out);
+  }
+  if (d == size) return;
+  for (int64_t i = 0; i < count; ++i) {
+    const Vec value = load_part(values[i] + d, size - d);
+    for (int r = 0; r < R; ++r) {
+      float* to = out + r * padded + d;
+      fma(Vec::set1(weights[r * kTile + i]), value, Vec::load(to)).store(to);
+    }
+  }
 }
 
 // Call f<R>(row) for all rows, four at a time.
@@ -149,15 +229,14 @@ inline void values_of(const T* const* values, int64_t count, int64_t size, int64
     }                                    \
   }
 
-template <class T>
-inline void few_logits(const T* const* keys, int64_t count, int64_t width, int64_t rows,
-                       int64_t size, int64_t padded, const Scratch& scratch) {
-  RUNTIME_FOR_ROWS(rows, (logits_of<T, R>(keys, count, size, padded, scratch.query + row * padded,
-                                          scratch.logits + row * kTile)));
-  // update_softmax() masks these; they must be numbers.
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = count; i < width; ++i) scratch.logits[row * kTile + i] = 0.0f;
-  }
+template <class T, class C>
+inline void few_logits(const C* const* keys, int64_t count, int64_t rows, int64_t size,
+                       int64_t padded, const Scratch& scratch) {
+  using Way = KeyDot<T, C>;
+  const auto* query = reinterpret_cast<const typename Way::Element*>(scratch.query);
+  RUNTIME_FOR_ROWS(rows, (logits_of<typename Way::Dot, R>(keys, count, size, padded,
+                                                          query + row * padded,
+                                                          scratch.logits + row * kTile)));
 }
 
 template <class T>
