@@ -181,13 +181,12 @@ void attend(const AttentionArgs& args, const Requests& requests) {
   Plan plan(args, requests);
   const KernelTable& table = kernels();
   const int64_t floats = attention_scratch(args.head_size);
-  // Heads of a token lie side by side: a thread that takes them one after the other finds the pages,
-  // and often the cache lines, of the later ones.
+  // Heads of a token lie side by side: a thread that takes them one after the other finds the
+  // pages, and often the cache lines, of the later ones.
   const auto tasks = static_cast<int64_t>(plan.tasks.size());
   const bool all_lone = requests.starts[requests.count] == requests.count;
   const int64_t side_by_side = tasks / args.kv_heads;
-  const int64_t unit =
-      all_lone && side_by_side >= kUnitsPerThread * threads() ? args.kv_heads : 1;
+  const int64_t unit = all_lone && side_by_side >= kUnitsPerThread * threads() ? args.kv_heads : 1;
   auto run = [&](int64_t index) {
     for (int64_t i = index * unit; i < (index + 1) * unit; ++i) {
       table.attention(args, plan.tasks[i], thread_scratch(floats));
