@@ -60,7 +60,7 @@ ENGINES = (
             Precision(
                 "int8",
                 "8-bit",
-                {"model": _F32, "dtype": "float32", "quantization": "int8"},
+                {"model": _BF16, "quantization": "int8"},
                 "abc",
             ),
             Precision("q4_1", "4-bit", {"model": "{source}"}, "acde"),

@@ -74,6 +74,7 @@ def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) 
     positions = hf.get("max_position_embeddings")
     if positions:
         positions = int(positions) - first_position(model_class, hf)
+    quantization = resolve_quantization(args.quantization, platform, checkpoint)
     return ModelConfig(
         model=args.model,
         tokenizer=args.tokenizer,
@@ -81,13 +82,13 @@ def _model_config(args: EngineArgs, platform: Platform, checkpoint: Checkpoint) 
         hf=hf,
         generation=checkpoint.generation_config,
         architecture=architecture,
-        dtype=resolve_dtype(args.dtype, hf, platform),
+        dtype=resolve_dtype(args.dtype, hf, platform, quantization),
         max_model_len=_max_model_len(args, positions, pooling),
         vocab_size=int(hf.vocab_size),
         seed=args.seed,
         enforce_eager=args.enforce_eager,
         max_logprobs=args.max_logprobs,
-        quantization=resolve_quantization(args.quantization, platform, checkpoint),
+        quantization=quantization,
         pooling=pooling,
     )
 
@@ -124,14 +125,20 @@ def resolve_quantization(
     return QuantizationConfig({}, asked)
 
 
-def resolve_dtype(asked: str, hf: Mapping[str, Any], platform: Platform) -> torch.dtype:
+def resolve_dtype(
+    asked: str, hf: Mapping[str, Any], platform: Platform, quantization: QuantizationConfig | None
+) -> torch.dtype:
     """The dtype that the model runs in.
 
-    ``auto`` is the checkpoint's own where the platform has it, else the platform's first.
+    ``auto`` is the checkpoint's own where the platform has it, else the platform's first. A
+    checkpoint that names none is float32, but for blocks that stay as they are: there the
+    platform says.
     """
     supported = platform.capabilities.dtypes
     if asked == "auto":
-        stored = str(hf.get("dtype") or hf.get("torch_dtype") or "float32").removeprefix("torch.")
+        in_blocks = quantization is not None and bool(quantization.stored)
+        unnamed = platform.capabilities.quantized_dtype if in_blocks else "float32"
+        stored = str(hf.get("dtype") or hf.get("torch_dtype") or unnamed).removeprefix("torch.")
         name = stored if stored in supported else supported[0]
         if name != stored:
             logger.warning(

@@ -52,6 +52,9 @@ class PlatformCapabilities:
 
     dtypes: tuple[str, ...] = ("float32",)
     """Names of torch dtypes that models may run in, in order of preference."""
+    quantized_dtype: str = "float32"
+    """Which of them ``dtype="auto"`` is for weights that stay in the blocks of a checkpoint, which
+    names no dtype then."""
     kv_cache_dtypes: tuple[str, ...] = ("auto",)
     """Accepted ``kv_cache_dtype`` values; ``auto`` is the model's own dtype."""
     kv_block_size: int = 16

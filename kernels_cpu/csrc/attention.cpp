@@ -30,11 +30,14 @@ struct Requests {
   int64_t blocks;  // Of the cache.
 };
 
-// A token whose keys were split: where its parts are.
+// A token's head whose keys were split: where its parts are, one for each head in between.
 struct Split {
   int64_t first_task;
   int64_t parts;
 };
+
+// Units of work that a thread should find, so that none waits long for the last.
+constexpr int64_t kUnitsPerThread = 8;
 
 Requests check_requests(const Tensor& query, const Tensor& kv_cache, const Tensor& block_table,
                         const Tensor& seq_lens, const Tensor& query_start_loc) {
@@ -108,11 +111,12 @@ class Plan {
     const int64_t end = position + tokens;
     if (args_.window > 0 && position + 1 > args_.window) begin = position + 1 - args_.window;
     const int64_t parts = lone ? (end - begin + kSplit - 1) / kSplit : 1;
-    for (int64_t head = 0; head < args_.kv_heads; ++head) {
-      if (parts > 1) splits.push_back({static_cast<int64_t>(tasks.size()), parts});
-      for (int64_t part = 0; part < parts; ++part) {
-        const int64_t from = begin + part * kSplit;
-        const int64_t to = part + 1 < parts ? from + kSplit : end;
+    const auto first = static_cast<int64_t>(tasks.size());
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t from = begin + part * kSplit;
+      const int64_t to = part + 1 < parts ? from + kSplit : end;
+      for (int64_t head = 0; head < args_.kv_heads; ++head) {
+        if (part == 0 && parts > 1) splits.push_back({first + head, parts});
         tasks.push_back({blocks, token, tokens, position, head, from, to, nullptr});
       }
     }
@@ -126,7 +130,7 @@ class Plan {
     float* next = partials_.data();
     for (const Split& split : splits) {
       for (int64_t i = 0; i < split.parts; ++i, next += part) {
-        tasks[split.first_task + i].partial = next;
+        tasks[split.first_task + i * args_.kv_heads].partial = next;
       }
     }
   }
@@ -177,10 +181,18 @@ void attend(const AttentionArgs& args, const Requests& requests) {
   Plan plan(args, requests);
   const KernelTable& table = kernels();
   const int64_t floats = attention_scratch(args.head_size);
+  // Heads of a token lie side by side: a thread that takes them one after the other finds the
+  // pages, and often the cache lines, of the later ones.
+  const auto tasks = static_cast<int64_t>(plan.tasks.size());
+  const bool all_lone = requests.starts[requests.count] == requests.count;
+  const int64_t side_by_side = tasks / args.kv_heads;
+  const int64_t unit = all_lone && side_by_side >= kUnitsPerThread * threads() ? args.kv_heads : 1;
   auto run = [&](int64_t index) {
-    table.attention(args, plan.tasks[index], thread_scratch(floats));
+    for (int64_t i = index * unit; i < (index + 1) * unit; ++i) {
+      table.attention(args, plan.tasks[i], thread_scratch(floats));
+    }
   };
-  if (!plan.tasks.empty()) parallel(static_cast<int64_t>(plan.tasks.size()), run);
+  if (tasks > 0) parallel(tasks / unit, run);
   const int64_t group = args.heads / args.kv_heads;
   auto merge = [&](int64_t index) {
     const Split& split = plan.splits[index];

@@ -85,13 +85,25 @@ class CpuPlatform(Platform):
     def capabilities(self) -> PlatformCapabilities:
         """Three dtypes: bfloat16 first for its size, float16 last because few CPUs compute it.
 
+        Quantised checkpoints run in bfloat16 where the processor multiplies it.
         A KV cache of int8, with a scale for each head of a token, needs the kernels.
         """
         return PlatformCapabilities(
             dtypes=("bfloat16", "float32", "float16"),
+            quantized_dtype="bfloat16" if self._attends_in_bfloat16() else "float32",
             kv_cache_dtypes=("auto", "int8"),
             graph_capture=True,
         )
+
+    @staticmethod
+    def _attends_in_bfloat16() -> bool:
+        """Whether the kernels multiply bfloat16 queries and keys in pairs: half the memory and up
+        to twice the speed of float32 there, and neither elsewhere.
+        """
+        arch = architecture()
+        asked = os.environ.get("VLLM_CPU_ISA", "").strip()
+        widest = instruction_set(arch) if arch else None
+        return widest in ("AVX-512 BF16", "AMX BF16") and asked in ("", "avx512_bf16", "amx")
 
     @cached_property
     def devices(self) -> DeviceRole:

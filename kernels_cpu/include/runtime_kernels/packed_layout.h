@@ -94,8 +94,8 @@ static constexpr int64_t padded_width(PackedShape shape, int64_t k) {
 // A row of x in whole numbers: what prepare() writes for each 32 elements. The quads that
 // the instruction set's kernels read lie elsewhere.
 struct QuantScale {
-  float scale;      // x = scale * whole number
-  float sum;        // scale * sum of the whole numbers
+  float scale;  // x = scale * whole number
+  float sum;    // scale * sum of the whole numbers
   // Where the sums of products begin: minus what unsigned weights add, which is their offset times
   // the whole numbers. Of the block; of its halves where a format has factors for them; of the
   // whole row, in its first block, for int8.

@@ -32,8 +32,8 @@ struct LogitScale {
   static constexpr float kLog2e = 1.44269504f;
 };
 
-// Logits [width], times `by`, to weights as units have them, in their place; returns by how much what was
-// summed before must be scaled.
+// Logits [width], times `by`, to weights as units have them, in their place; returns by how much
+// what was summed before must be scaled.
 template <class U>
 [[gnu::always_inline]] inline float to_weights(float* logits, int64_t width, Vec by, float* most,
                                                float* sums) {

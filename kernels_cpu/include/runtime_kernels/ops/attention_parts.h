@@ -234,9 +234,9 @@ inline void few_logits(const C* const* keys, int64_t count, int64_t rows, int64_
                        int64_t padded, const Scratch& scratch) {
   using Way = KeyDot<T, C>;
   const auto* query = reinterpret_cast<const typename Way::Element*>(scratch.query);
-  RUNTIME_FOR_ROWS(rows, (logits_of<typename Way::Dot, R>(keys, count, size, padded,
-                                                          query + row * padded,
-                                                          scratch.logits + row * kTile)));
+  RUNTIME_FOR_ROWS(rows,
+                   (logits_of<typename Way::Dot, R>(keys, count, size, padded, query + row * padded,
+                                                    scratch.logits + row * kTile)));
 }
 
 template <class T>

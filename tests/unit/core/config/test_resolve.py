@@ -211,3 +211,31 @@ def test_names_of_a_float8_cache(name):
     assert resolve(Narrow(), kv_cache_dtype=name).cache.kv_cache_dtype == "float8_e4m3fn"
     with pytest.raises(ConfigError, match=f"kv_cache_dtype='{name}' must be one of auto"):
         resolve(kv_cache_dtype=name)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored", "expected"),
+    [
+        ({}, None, "float16"),
+        ({"dtype": "float32"}, None, "float32"),
+        ({}, "float32", "float32"),
+        # Dequantised, or never in blocks: what a checkpoint without a dtype is.
+        ({"quantization": "none"}, None, "float32"),
+    ],
+)
+def test_auto_dtype_of_blocks_is_the_platforms(given, stored, expected):
+    class Blocks(PlatformPolicy):
+        def linear_scheme(self, method):
+            return "blocks"
+
+    class Quick(NullPlatform):
+        capabilities = PlatformCapabilities(
+            dtypes=("float32", "float16"), quantized_dtype="float16"
+        )
+        policy = Blocks()
+
+    hf = checkpoint(None if stored is None else {"dtype": stored}, {"w": "q4_1"})
+    if stored is None:
+        hf.config = HFConfig({k: v for k, v in HF.items() if k != "dtype"})
+    config = resolve_config(EngineArgs(model="m", **given), Quick(), hf)
+    assert config.model.dtype == getattr(torch, expected)

@@ -41,3 +41,20 @@ def test_where_it_does_not_run_it_says_why(monkeypatch):
     monkeypatch.setattr("runtime.platforms.cpu.platform.machine", lambda: "riscv64")
     assert not CpuPlatform.probe().available
     assert "riscv64" in CpuPlatform.probe().reason
+
+
+@pytest.mark.parametrize(
+    ("widest", "isa", "expected"),
+    [
+        ("AVX-512 BF16", "", "bfloat16"),
+        ("AMX BF16", "amx", "bfloat16"),
+        ("AVX-512 BF16", "avx512", "float32"),
+        ("AVX2", "", "float32"),
+        (None, "", "float32"),
+    ],
+)
+def test_blocks_run_in_bfloat16_where_it_is_multiplied(monkeypatch, widest, isa, expected):
+    monkeypatch.setattr("runtime.platforms.cpu.platform.architecture", lambda: "x86-64")
+    monkeypatch.setattr("runtime.platforms.cpu.platform.instruction_set", lambda arch: widest)
+    monkeypatch.setenv("VLLM_CPU_ISA", isa)
+    assert CpuPlatform().capabilities.quantized_dtype == expected
