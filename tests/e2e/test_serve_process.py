@@ -86,7 +86,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def path(tiny_model):
-    return tiny_model("llama")
+    return tiny_model("llama", max_position_embeddings=8192)
 
 
 @pytest.fixture
@@ -136,9 +136,10 @@ class Stream:
         return self.text
 
 
-def endless_load(server, count=8):
-    """Streams that take a while, all under way."""
-    return [Stream(server, prompt=[[9, index]] * 8) for index in range(count)]
+def endless_load(server, count=8, max_tokens=8000):
+    """Streams that take a while, all under way; minutes, unless it is said."""
+    fields = {"max_tokens": max_tokens}
+    return [Stream(server, prompt=[[9, index]] * 8, **fields) for index in range(count)]
 
 
 @pytest.fixture(params=["one process", "two processes"], scope="module")
@@ -165,7 +166,7 @@ def test_sigterm_ends_streams_and_leaves_nothing(serve, count):
 def test_with_a_timeout_requests_finish_and_new_ones_are_refused(serve, count):
     number = signal.SIGTERM if count else signal.SIGINT
     server = serve("--shutdown-timeout", "30", *count).ready()
-    streams = endless_load(server, 16)
+    streams = endless_load(server, 16, max_tokens=200)
     with server.client(transport=httpx.HTTPTransport(retries=3)) as client:
         # A terminal, or a service manager, signals all processes at once.
         for process in (server.process, *server.children):
