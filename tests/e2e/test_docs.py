@@ -188,7 +188,7 @@ def test_the_examples_of_embeddings_work(tmp_path, minilm_path):
 def test_every_page_is_checked():
     others = {"seams", "support", "bench", "peers", "peers-results"}
     # Their examples need a model with weights, or no script at all.
-    others |= {"embeddings", "server", "structured-output", "tool-calls"}
+    others |= {"embeddings", "server", "http-api", "structured-output", "tool-calls"}
     assert {path.stem for path in DOCS.glob("*.md")} - others == set(GUIDES)
 
 
