@@ -82,7 +82,7 @@ def responses(
     """What a route answers, for ``/openapi.json``."""
     success: dict[str, Any] = {"model": model}
     if stream:
-        success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        success["content"] = {"text/event-stream": {}}
         success["description"] = "The answer, or with stream=true server-sent events"
     refusals = {
         400: "The request is refused; the error names the field",

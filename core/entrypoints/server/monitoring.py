@@ -17,9 +17,9 @@ router = APIRouter(tags=["Monitoring"])
 Context = Annotated[ServerContext, Depends(context_of)]
 
 
-@router.get("/health")
-@router.get("/ping")
-@router.post("/ping")
+@router.get("/health", response_class=Response)
+@router.get("/ping", response_class=Response)
+@router.post("/ping", response_class=Response)
 async def health(context: Context) -> Response:
     """Status 200 while requests can be served, else 503 with the reason."""
     context.engine.check_health()

@@ -94,6 +94,14 @@ def test_lists_and_names(client, document):
     check(document, "/v1/models/{name}", "get", client.get("/v1/models/absent"))
 
 
+def test_answers_without_a_body_have_no_schema(client, document):
+    for path in ("/health", "/ping"):
+        assert client.get(path).content == b""
+        assert "content" not in document["paths"][path]["get"]["responses"]["200"]
+    whole = document["paths"]["/v1/completions"]["post"]["responses"]["200"]["content"]
+    assert whole["text/event-stream"] == {}
+
+
 def test_every_path_and_field_is_described(document):
     jsonschema.Draft202012Validator.check_schema({"$defs": document["components"]["schemas"]})
     for path in ("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/messages"):
