@@ -29,6 +29,7 @@ struct PairValue {
     return fma(w.second, second, fma(w.first, first, sum));
   }
 };
+inline void store_elements(Vec x, PairElement* p) { x.store(p); }
 
 }  // namespace runtime_kernels::RUNTIME_ISA
 
