@@ -56,8 +56,12 @@ bool normalises(int rows, int width, bool residual) {
     std::vector<double> row;
     for (int i = r * width; i < (r + 1) * width; ++i) {
       row.push_back(double(to_float(x[i])) + (residual ? to_float(added[i]) : 0.0f));
+      if (residual) {
+        if (!near<T>(to_float(total[i]), row.back())) return false;
+        // What is added is rounded before it is squared.
+        row.back() = to_float(total[i]);
+      }
       squares += row.back() * row.back();
-      if (residual && !near<T>(to_float(total[i]), row.back())) return false;
     }
     const double scale = 1.0 / std::sqrt(squares / width + 1e-5);
     for (int i = 0; i < width; ++i) {
